@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph rewrites over Relax; nothing here is Relay.
+"""Graph rewrites over Relax (not Relay, in spite of the package's name).
 
-The package depends on TVM and numpy, and of `schedules` on the diagnostic alone.
+The package depends on TVM, numpy and `schedules.diagnostic`, and on no other module of `schedules`.
 """
 
 from relay_passes.canonicalize.canonicalize import canonicalize

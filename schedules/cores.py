@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Arm cores that schedules know: features, caches, widths; each number with its source."""
+"""The supported Arm cores: features, caches and widths, each number with its source."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class Cache:
     Attributes:
         size: Size in bytes.
         line: Size of a cache line in bytes.
-        source: The document the figures come from; for a configurable size also the choice taken.
+        source: The document that the sizes are from; for a configurable size, also the assumed configuration.
     """
 
     size: int
@@ -26,22 +26,24 @@ class Core:
     Attributes:
         name: Arm's name in lower case, such as "cortex-a76"; "generic-dotprod" for the `arm` profile.
         llvm_cpu: CPU for LLVM's option -mcpu.
-        features: LLVM feature names the core has beyond Armv8.0-A with NEON, sorted ("dotprod", "fullfp16").
-        vector_bits: Width of an SVE vector; 128 where there is NEON alone.
+        features: LLVM names of the core's features beyond Armv8.0-A with NEON ("dotprod", "fullfp16"), sorted.
+        vector_bits: Width of an SVE vector in bits; 128 without SVE.
         l1d: L1 data cache.
         l2: L2 cache (private or the core's share).
-        issue_width: Instructions a cycle that the front end can dispatch; the clamp on estimated IPC.
-        vector_pipes: Vector instructions of 128 bits a cycle: arithmetic, and stores, whose data pass a vector pipe.
+        issue_width: Maximum number of instructions dispatched per cycle, which limits the estimated IPC.
+        vector_pipes: Number of 128-bit vector instructions per cycle: arithmetic, and stores, as they use a vector
+            pipe.
         mca_cpu: CPU for llvm-mca's option -mcpu, whose scheduling model stands in for this core.
         source: The manual that names the features and widths.
         neon: Whether the core has the vector instructions of A64; false for x86-64 as target host.
-        in_order: Whether the core issues instructions in the order of the program.
-        spare_registers: Vector registers that LLVM's scheduler for the core uses to move loads ahead in code without
-            loops.
-        loop_registers: Vector registers beyond a loop's own that LLVM's scheduler for the core fills with loads and
-            products which it brings forward: tiles without room for them have 2 to 14 stack accesses in their loops.
-        fmla_latency: Cycles from one FMLA to the next on the same accumulator.
-        dot_latency: Cycles from one SDOT or SMMLA to the next on the same accumulator.
+        in_order: Whether the core issues instructions in program order.
+        spare_registers: Number of vector registers by which LLVM's scheduler for the core moves loads ahead in
+            straight-line code.
+        loop_registers: Number of vector registers, in addition to those of a tile, by which LLVM's scheduler for the
+            core moves loads and products ahead in loops: tiles without so many free registers have 2 to 14 stack
+            accesses.
+        fmla_latency: Cycles between two dependent FMLA on the same accumulator.
+        dot_latency: Cycles between two dependent SDOT or SMMLA on the same accumulator.
     """
 
     name: str
@@ -60,7 +62,7 @@ class Core:
     loop_registers: int = 0
     # Software optimization guides of Neoverse N2 and Cortex-A76: ASIMD FP multiply accumulate.
     fmla_latency: int = 4
-    # From LLVM's model of Neoverse N2; the software optimization guides give 1 cycle from accumulator to accumulator.
+    # From LLVM's model of Neoverse N2; the software optimization guides give 1 cycle for dependent accumulations.
     dot_latency: int = 3
 
 

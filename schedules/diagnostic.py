@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of why something was not done: a rewrite, a choice of kernel, an integer form, an offload to an NPU.
+"""`Diagnostic`: why a rewrite, a kernel choice, an integer form or an offload to an NPU was not possible.
 
-It imports nothing, and is all of this package that `relay_passes` knows: rewrites of graphs and kernels both answer
-"why not", and what shows the answers should not have to tell them apart.
+This module imports nothing else, and is the only module of `schedules` that `relay_passes` imports: graph rewrites and
+kernels share one type of rejection, so that reports show them alike.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Why something was not done.
+    """Why a rewrite, a kernel or an offload was not possible.
 
     Attributes:
         reason: A sentence without full stop and without its numbers, such as "weight is not a constant".
-        limit: The expected value, or the bound in words, such as "at most 8"; empty if nothing was compared.
-        actual: The value found instead.
-        nodes: Source nodes that it is about.
-        asked: Kernel, rule or phase that was asked.
-        operator: Operator that it is about.
-        hint: Change that would avoid the rejection, or the alternative it was compared with.
-        others: Source nodes that a composite would also contain; the reason then begins with them.
+        limit: The expected value, or a bound in words, such as "at most 8"; empty if no values were compared.
+        actual: The actual value.
+        nodes: Source nodes of the rejected operator.
+        asked: The kernel, rule or phase that rejected the operator.
+        operator: The rejected operator.
+        hint: Change that would avoid the rejection, or the alternative that was preferred.
+        others: Other source nodes in the same composite; the reason then starts with them.
         unfit: Whether the kernel or rule is for another kind of operator, so that no other size, core or option helps.
     """
 
@@ -47,7 +47,7 @@ class Diagnostic:
         hint: str = "",
         others: Names = (),
     ) -> "Diagnostic":
-        """Return the record of a comparison of any values; None is no value."""
+        """Return a diagnostic for a comparison of values of any type; None stands for no value."""
         allowed = "" if limit is None else str(limit)
         found = "" if limit is actual is None else str(actual)
         return cls(reason, allowed, found, nodes, hint=hint, others=others)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernel selection: the kernel and parameters for a workload on a core, with the reason.
 
-Activations are NHWC. A blocked layout, [N, C / 8, H, W, 8] or C / 16, is no candidate: with the same tiles, where only
-the segments of a row differ, instructions and cycles by llvm-mca for Neoverse N2, against NHWC, are
+Activations are NHWC. Blocked layouts, [N, C / 8, H, W, 8] or C / 16, are not used: with the same tiles and different
+segments of rows, they change instructions and cycles (llvm-mca for Neoverse N2), compared with NHWC, by
 
                                     float32                            int8, SMMLA
                             C / 8           C / 16           C / 8           C / 16
@@ -10,18 +10,16 @@ the segments of a row differ, instructions and cycles by llvm-mca for Neoverse N
     1 x 1, 14, 96 to 576    +1.5 %, +3.5 %  +4.3 %,  +0.6 %  +3.5 %, +0.1 %   0.0 %,  0.0 %
     1 x 1, 56, 64 to 256    +1.3 %, +3.4 %  +4.2 %,  +0.5 %  -0.2 %, +0.5 %  +9.5 %, +8.3 %
 
-A row's k is in more and shorter pieces, and the rest is alike: a tile of rows reads the same bytes, and the same lines
-but for those at its ends. Depthwise layers were not measured. They need a quarter (float32) or an eighth (int8) of a
-line at a time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which L1 keeps until all is read.
+In a blocked layout a row of A has more and shorter segments; a tile of rows reads the same bytes, and almost the same
+cache lines. Depthwise layers were not measured. They read a quarter (float32) or an eighth (int8) of a cache line at a
+time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which stay in L1 until all bytes are read.
 
-Sums over k in blocks that caches keep are no default, as no estimate here knows memory beyond L2; tuning tries them
-where L1 does not keep a panel (see `k_blocking`). For 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the
-virtual board, they take 24.9 M cycles instead of 41.3, of which 46 % were for caches, and 2 % fewer instructions.
+K blocking is not the default, because estimates do not model memory beyond L2; tuning tries it if a panel does not fit
+L1 (see `k_blocking`). For 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the virtual board, K blocking
+takes 24.9 M cycles instead of 41.3 M (46 % of which were waiting for caches), and 2 % fewer instructions.
 
-Two more are declined.
-- Direct convolution. An implicit GEMM reads the pixels where they are; a 3 x 3 takes at most 2.2 % more instructions
-  than the bare product of its size (28 x 28 x 64 and 14 x 14 x 256 in float32, 28 x 28 x 64 and 14 x 14 x 128 in int8;
-  Neoverse N2 and Cortex-A76), and that is what its border and its addresses cost.
+
+-
 - Winograd's F(2 x 2, 3 x 3) in fp16. For normally distributed data of 64 to 512 channels its greatest error, emulated
   in numpy, is 1.4e-3 to 2.2e-3 of the largest |output|, where `gemm_f16` has 0.5e-3 to 1.0e-3. It would save 20 % of
   the multiplications of ResNet-50 at most: 3 x 3 layers of stride 1 have 37 %, and 5 of 9 of these fall away.
@@ -91,7 +89,7 @@ KERNELS: tuple[Kernel, ...] = (
 
 @dataclass(frozen=True)
 class Known:
-    """Kernel parameters from another source than the estimate, such as a tuning record.
+    """Kernel parameters that come from a tuning record or another source, and not from estimates.
 
     Attributes:
         params: An instance of a kernel's `Params`.
@@ -108,7 +106,7 @@ Choose = Callable[[Workload, Core], Known | None]
 
 @dataclass(frozen=True)
 class Option:
-    """A kernel that takes a workload, with parameters and their estimate.
+    """A kernel that accepts a workload, with parameters and their estimate.
 
     Attributes:
         kernel: Name of a kernel.
@@ -123,17 +121,18 @@ class Option:
 
 @dataclass(frozen=True)
 class Choice:
-    """The kernel that was selected for a workload, and why.
+    """The kernel that was selected for a workload, and the reasons.
 
     Attributes:
         kernel: Name of the kernel.
         params: An instance of its `Params`.
         estimate: Cycles of one call on one core, from the kernel's model.
         reason: Why the kernel was chosen.
-        rejected: Every kernel that does not take the workload.
-        others: The other kernels that take it, then this kernel's other parameters, each the cheapest first. Kernels
-            prefer fewer instructions among estimates that tie, so that estimates of these may be a few percent lower.
-        known: Source of parameters that a look-up returned; "" if the estimate decided.
+        rejected: The rejections of all kernels that declined the workload.
+        others: The other accepting kernels, then other parameters of the chosen kernel, both in ascending order of
+            estimates. Kernels prefer fewer instructions among estimates that are nearly equal, so that other parameters
+            may have estimates that are a few percent lower.
+        known: Source of the parameters that `choose` returned; "" if the estimate decided.
     """
 
     kernel: str
@@ -147,13 +146,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Rejected:
-    """The result of `select` when no kernel takes the workload; `rejections` holds each kernel's reason."""
+    """The result of `select` if no kernel accepts the workload; `rejections` has the reason of each kernel."""
 
     rejections: tuple[Diagnostic, ...]
 
 
 def kernel_named(name: str, more: Sequence[Kernel] = ()) -> Kernel:
-    """Return the kernel with the `NAME` of a `Choice`, among `KERNELS` and `more`."""
+    """Return the kernel with this `NAME`, from `KERNELS` and `more`."""
     return next(kernel for kernel in (*KERNELS, *more) if name == kernel.NAME)
 
 
@@ -168,16 +167,16 @@ def select(
 
     Args:
         workload: Workload to compute.
-        core: The core to choose for.
-        choose: Overrules the estimate where it knows parameters.
-        without: Names of kernels that are not to be used.
-        more: Kernels to choose among beside `KERNELS`.
+        core: The core for which the kernel is selected.
+        choose: Returns kernel parameters that override the estimates, or None.
+        without: Names of kernels that must not be used.
+        more: Kernels to select from in addition to `KERNELS`.
 
     Returns:
         The choice, or all rejections if no kernel matches.
 
     Raises:
-        ValueError: `choose` returned parameters of a kernel that does not take the workload.
+        ValueError: `choose` returned parameters of a kernel that declined the workload.
     """
     found = _defaults(workload, core, frozenset(without), (*KERNELS, *more))
     if not found.options:
@@ -190,7 +189,7 @@ def select(
         takers = (kernel_named(name, more) for name in names)
         kernel = next((k for k in takers if isinstance(known.params, k.Params)), None)
         if kernel is None:
-            raise ValueError(f"the look-up gave {known.params!r}, but only {names} take {workload}")
+            raise ValueError(f"the look-up returned {known.params!r}, but only {names} accept {workload}")
         taken, source = _option(kernel, known.params, workload, core), known.source
     reason = found.reasons[taken.kernel] + (f"; by {source}" if source else "")
     kernels = (option for option in found.options if option.kernel != taken.kernel)
@@ -200,14 +199,14 @@ def select(
 
 @dataclass(frozen=True)
 class _Defaults:
-    """Answers of kernels for a workload: accepting ones with default parameters and reasons, and rejections."""
+    """The answers of all kernels for a workload: accepting kernels with default parameters, and rejections."""
 
     options: tuple[Option, ...]
     reasons: Mapping[str, str]
     rejected: tuple[Diagnostic, ...]
 
 
-# Cached, because a workload is selected for repeatedly: to estimate rewrites, in each of equal layers, and in lowering.
+# Cached, because `select` is called repeatedly for a workload: for estimates of rewrites, equal layers and lowering.
 @lru_cache(4096)
 def _defaults(
     workload: Workload, core: Core, without: frozenset[str], kernels: Sequence[Kernel]
@@ -227,7 +226,7 @@ def _option(kernel: Kernel, params: Any, workload: Workload, core: Core) -> Opti
 
 @lru_cache(4096)
 def _variants(taken: Option, workload: Workload, core: Core, more: tuple[Kernel, ...]) -> tuple[Option, ...]:
-    """Return the chosen kernel with other parameters, the cheapest first."""
+    """Return the chosen kernel with its other parameters, in ascending order of estimates."""
     kernel = kernel_named(taken.kernel, more)
     found = (params for params in kernel.candidates(workload, core) if params != taken.params)
     return tuple(sorted((_option(kernel, params, workload, core) for params in found), key=_cycles))

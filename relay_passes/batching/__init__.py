@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch sizes that are known at run time: the proof of batch independence, and the batch loop."""
+"""Batch sizes that are known only at run time: the proof of batch independence, and the batch loop."""

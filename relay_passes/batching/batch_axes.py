@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch axis analysis: which axis of each buffer of a PrimFunc counts samples, proven from its indices.
+"""Batch axis analysis: which axis of each buffer of a PrimFunc is the batch axis, proven from the indices.
 
-    y[s * q + j, f] = x[s * p + k, f] + w[f]    y has samples along axis 0, q places each, if x has, p places each
+    y[s * q + j, f] = x[s * p + k, f] + w[f]    y has its batch axis 0, q indices per sample, if x has, p indices per
+    sample
 
-For sample s of what it writes, a block may read sample s of what has samples, and all else at places without s.
+A store to sample s may read sample s of buffers with a batch axis; indices of other buffers must not depend on s.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +26,12 @@ class Samples:
 
 
 class MixedError(Exception):
-    """A result of one sample depends, or may depend, on another sample; the message names the access."""
+    """The result of a sample depends, or may depend, on another sample; the message names the access."""
 
 
 @dataclass(frozen=True)
 class _GuardedStore:
-    """A store, what decides whether it happens, and its variables with their ranges; no bound values are left."""
+    """A store with its conditions, its variables and their ranges; bound variables are substituted by their values."""
 
     store: tirx.BufferStore
     conditions: tuple[Expr, ...]
@@ -40,15 +41,15 @@ class _GuardedStore:
 def find_batch_axes(
     func: tirx.PrimFunc, operands: Sequence[Samples | None], count: int
 ) -> list[Samples | None]:
-    """Return the batch axis of each output; None for an output that is the same for all samples.
+    """Return the batch axis of each output; None for an output that does not depend on the sample.
 
     Args:
-        func: As LegalizeOps makes it: inputs, then outputs.
-        operands: Batch axes of the inputs.
-        count: How many samples there are.
+        func: A PrimFunc as LegalizeOps emits it, with inputs, then outputs as parameters.
+        operands: Batch axes of the inputs; None for inputs without a batch axis.
+        count: Number of samples.
 
     Raises:
-        MixedError: A sample of something reads another one, or what is read is not known.
+        MixedError: A sample of a buffer depends on another sample, or an access cannot be analysed.
     """
     where: dict[Var, Samples | None] = dict(zip(func.params, operands, strict=False))
     stores: dict[Var, list[_GuardedStore]] = {}
@@ -65,7 +66,7 @@ def find_batch_axes(
 def _together(
     buffer: Var, stores: dict[Var, list[_GuardedStore]], where: dict[Var, Samples | None]
 ) -> dict[Var, list[_GuardedStore]]:
-    """Return a buffer and those that it reads whose batch axes are unknown, such as argmax's value and index."""
+    """Return a buffer and the buffers of unknown batch axes that its stores read, such as argmax's value and index."""
     found, rest = {buffer: stores[buffer]}, [buffer]
     while rest:
         for source in (load.source for write in stores[rest.pop()] for load in _loads(write)):
@@ -130,7 +131,7 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_GuardedStore]:
 def _of_buffers(
     stores: dict[Var, list[_GuardedStore]], where: dict[Var, Samples | None], count: int
 ) -> dict[Var, Samples | None]:
-    """Return the batch axes of buffers that are written together: those of one shape have the same axis."""
+    """Return the batch axes of buffers that depend on each other; buffers of equal shapes have equal axes."""
     writes = [write for each in stores.values() for write in each]
     sources = {load.source for write in writes for load in _loads(write)} - stores.keys()
     known = [_known(source, where) for source in sources]
@@ -164,7 +165,7 @@ def _reads(exprs: Iterable[Expr]) -> list[TensorLoad]:
 
 
 def _holds(write: _GuardedStore, samples: Samples, where: dict[Var, Samples | None], count: int) -> bool:
-    """Whether a store to sample s reads sample s alone."""
+    """Whether a store to sample s reads no other sample than s."""
     place = write.store.indices[samples.axis]
     if place not in write.ranges:
         return False
@@ -185,7 +186,7 @@ def _holds(write: _GuardedStore, samples: Samples, where: dict[Var, Samples | No
     fits = True
 
     def read(load: TensorLoad) -> Expr:
-        """Return a variable in place of a load; clear `fits` if sample s may not make that load."""
+        """Return a variable that replaces a load; clear `fits` if the load may read another sample."""
         nonlocal fits
         at, own = list(load.indices), where[load.source]
         if own is not None:

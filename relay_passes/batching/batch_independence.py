@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch independence: a proof, over every loop of a model, that each sample is computed from that sample alone.
+"""Batch independence: a proof, by all loops of a model, that each output sample depends on one input sample alone.
 
-    y[s, f] = sum_k x[s, k] * w[f, k]      sample s of y reads sample s of x alone     apart
-    y[s, f] = x[s, f] - x[0, f]            it reads another one                        not apart
+    y[s, f] = sum_k x[s, k] * w[f, k]      sample s of y reads sample s of x alone     independent
+    y[s, f] = x[s, f] - x[0, f]            sample s of y reads sample 0 of x           not independent
 
-The model of one sample, which is what will run for each, is compared with that of several: their calls are the same,
-and so is what does not depend on the number of samples.
+The model for one sample, which the batch loop executes for each sample, is compared with the model for several samples:
+they must have the same calls, and the same values that do not depend on the number of samples.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ from relay_passes.ir.legalize import Legalize, legalize
 from relay_passes.ir.sources import bindings_of, sources_of
 from schedules.diagnostic import Diagnostic
 
-# Operators along one axis that treat the elements along all other axes independently.
+# Operators along one axis whose results for the elements along all other axes are independent.
 _ALONG_AXIS = ("relax.topk", "relax.sort", "relax.argsort", "relax.cumsum", "relax.cumprod")
 
 _UNKNOWN = "how it reads its input is not known"
 
-_Places = Samples | None | list["_Places"]  # None: equal for all samples; a list has the fields of a tuple
+_Places = Samples | None | list["_Places"]  # None: equal for all samples; a list for the fields of a tuple
 
 
 def check_batch_independence(
@@ -37,14 +37,15 @@ def check_batch_independence(
     count: int,
     loops: Mapping[str, Legalize] | None = None,
 ) -> Diagnostic | None:
-    """Return why a model is not proven to be batch-independent; None if it is.
+    """Return why a model is not proven to be batch-independent; None if it is proven.
 
     Args:
-        one: A module as imported, of one sample.
+        one: A module as imported, for one sample.
         several: The same module for several samples.
-        batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
+        batched: Indices of the parameters of `main` whose axis 0 is the batch axis. It must be that of all outputs,
+            too.
         count: Number of samples in `several`.
-        loops: Operator → its loops, where they are not TVM's.
+        loops: Legalisations that replace TVM's, by operator name.
     """
     one, several = _plain(one), _plain(several)
     if different := _Comparison(one, several, count).difference():
@@ -55,7 +56,7 @@ def check_batch_independence(
         proof.places[param] = Samples(0) if index in batched else None
     for binding in bindings_of(lowered["main"]):
         if getattr(getattr(binding.value, "op", None), "name", "") == "relax.shape_of":
-            continue  # importers leave unused ones; readers of a shape are refused
+            continue  # importers leave unused shapes; calls that read a shape are rejected
         try:
             proof.places[binding.var] = proof.place(binding.value)
         except MixedError as err:
@@ -69,12 +70,12 @@ def check_batch_independence(
 def find_row_axes(
     mod: IRModule, operands: Iterable[Samples | None], count: int
 ) -> Samples | Diagnostic | None:
-    """Return the row axis of a function's result, if each row is computed from the same rows of the operands.
+    """Return the row axis of a function's result, whose rows depend on the same rows of the operands; else why not.
 
     Args:
-        mod: `main` is the function, of one result; it may call routines of the module by call_tir.
-        operands: Row axes of its parameters; None for those without.
-        count: How many rows there are.
+        mod: Its `main` is the function, with one result; it may call routines of the module by call_tir.
+        operands: Row axes of the parameters; None for parameters without rows.
+        count: Number of rows.
     """
     lowered = legalize(mod)
     proof = _Proof(lowered, {}, count)
@@ -89,7 +90,7 @@ def find_row_axes(
 
 
 class _Proof:
-    """Batch axes of values in a function."""
+    """The proof for one function: the batch axes of its values."""
 
     def __init__(self, mod: IRModule, grown: dict[bytes, Samples], count: int) -> None:
         self.places: dict[Var, _Places] = {}
@@ -133,26 +134,26 @@ class _Proof:
         if name in _ALONG_AXIS and isinstance(places[0], Samples):
             axis = int(call.attrs.axis) % len(call.args[0].ty.shape.values)
             if axis == places[0].axis:
-                raise MixedError("it works along the axis of the samples")
+                raise MixedError("it operates along the batch axis")
             return [places[0]] * len(call.ty.fields) if isinstance(call.ty, relax.TupleType) else places[0]
         raise MixedError(_UNKNOWN)
 
 
 def _plain(mod: IRModule) -> IRModule:
-    """Return the module without unused bindings, with operators in place of kernels that the importer wrote as TIR."""
+    """Return a copy of the module without unused bindings, and with operators instead of importers' kernels."""
     return relax.transform.DeadCodeElimination(["main"])(recognize_kernels(mod))
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A comparison of the model of one sample with that of several."""
+    """A comparison of the model for one sample with the model for several samples."""
 
     one: IRModule
     several: IRModule
     count: int
 
     def difference(self) -> Diagnostic | None:
-        """Return how the two functions differ beyond the number of samples, or None."""
+        """Return a difference of the two functions besides the number of samples; None if there is none."""
         mine, others = bindings_of(self.one["main"]), bindings_of(self.several["main"])
         for a, b in zip(mine, others, strict=False):
             if not self._alike(a.value, b.value):
@@ -186,13 +187,13 @@ class _Comparison:
         return len(mine) == len(others) and all(self._alike(a, b) for a, b in zip(mine, others, strict=True))
 
     def _same_routine(self, one: GlobalVar, other: GlobalVar) -> bool:
-        """Whether two functions are one routine of a numerics, for as many samples as each has."""
+        """Whether two functions are the same routine of a numerics, for different numbers of samples."""
         attributes = [mod[name].attrs for mod, name in ((self.one, one), (self.several, other))]
         return all(each and "numerics" in each for each in attributes) and structural_equal(*attributes)
 
 
 def _grown_axis(one: GenericConst, other: GenericConst, count: int) -> int | None:
-    """Return the axis along which constant `other` is `one`, repeated `count` times; None if it is not."""
+    """Return the axis along which constant `other` is constant `one` repeated `count` times; None if there is none."""
     if not (isinstance(one.ty, relax.TensorType) and isinstance(other.ty, relax.TensorType)):
         return None
     a, b = one.value.numpy(), other.value.numpy()
@@ -204,7 +205,7 @@ def _grown_axis(one: GenericConst, other: GenericConst, count: int) -> int | Non
 
 
 def _grown_constants(one: relax.Function, several: relax.Function, count: int) -> dict[bytes, Samples]:
-    """Return the constants that repeat a constant for each sample, with their batch axes."""
+    """Return the batch axes of the constants that repeat a constant for each sample, by the constant's content."""
     found: dict[bytes, Samples] = {}
     for a, b in zip(bindings_of(one), bindings_of(several), strict=True):
         if isinstance(a.value, Call):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch loop: a function of one sample becomes one of any number of samples, computed one after the other.
+"""The batch loop: a function for one sample becomes one for any number of samples, computed one after the other.
 
     f(x: [1, 3]) -> [1, 5]    →    f(x: [n, 3]) -> [n, 5]: y = alloc(n, 5); if n > 0: f_range(x, y, 0, n); return y
                                    f_range(x, y, i, j): if j - i == 1: y[i] = f_sample(x[i])
                                                         else: both halves of i … j, by f_range
 
-A sample is a view of the inputs; its results are copied to their place. The recursion is as deep as n has bits.
+The inputs of a sample are views of the batch's; its results are copied to the batch's outputs. The recursion is as deep
+as n has bits.
 """
 
 import math
@@ -27,8 +28,8 @@ def batch_loop(mod: IRModule, name: str, batched: Sequence[int]) -> IRModule:
 
     Args:
         mod: The planned module.
-        name: Function of `mod`, of one sample: axis 0 of its outputs, and of the inputs that have one, is 1.
-        batched: Indices of the parameters that have a sample.
+        name: Function of `mod` for one sample: the batch axis 0 of its inputs and outputs has size 1.
+        batched: Indices of the parameters that have a batch axis.
     """
     return _BatchLoop(mod, name, batched).made()
 
@@ -41,7 +42,7 @@ class _BatchLoop:
         self._private = self._one.without_attr("global_symbol")
         self._builder = relax.BlockBuilder(mod)
         self._copies = [self._builder.add_func(_copy(ty), f"{name}_copy") for ty in self._outputs]
-        # The builder would merge a new function with an equal one of another name, so create the names directly.
+        # Create the names directly, because the builder would merge a new function with an equal one of another name.
         self._sample, self._range = (GlobalVar(f"{name}_{part}") for part in ("sample", "range"))
 
     def made(self) -> IRModule:
@@ -71,7 +72,7 @@ class _BatchLoop:
         return block.function(params, result, self._one.attrs)
 
     def _over_range(self) -> relax.Function:
-        """Return the function that computes samples `begin` to `end`, which are one or more."""
+        """Return the function that computes samples `begin` to `end` (at least one)."""
         count, begin, end = (tirx.Var(name, "int64") for name in ("samples", "begin", "end"))
         params = self._params(count)
         results = [Var(f"output{k}", _of_samples(ty, count)) for k, ty in enumerate(self._outputs)]
@@ -110,7 +111,7 @@ class _BatchLoop:
 
 
 class _BindingBlock:
-    """Bindings, one after the other."""
+    """Builder of a block of consecutive bindings."""
 
     def __init__(self) -> None:
         self._bindings: list[relax.Binding] = []
@@ -148,7 +149,7 @@ def _shape(ty: TensorType) -> relax.ShapeExpr:
 
 
 def _part(tensor: Var, ty: TensorType, index: Expr) -> Expr:
-    """Return a view of one sample of a tensor."""
+    """Return a call that makes a view of one sample of a tensor."""
     size = math.prod(int(dim) for dim in ty.shape.values) * np.dtype(str(ty.dtype)).itemsize
     return _typed(R.memory.view(tensor, _shape(ty), str(ty.dtype), relax.prim_value(index * size)), ty)
 

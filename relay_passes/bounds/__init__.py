@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of run-time indices: each is proven to be in bounds, or checked."""
+"""Bounds of run-time indices: each index is proven to be in bounds, or checked at run time."""
 
 from relay_passes.bounds.check import IndexCheck, OutOfBoundsError, check_indices
 

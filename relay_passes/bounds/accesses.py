@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Indirect accesses of a PrimFunc: loads and stores whose index is read from a tensor.
 
-y[i] = x[t[i]]                      x at t[i]: an element of t must be a place of x
+y[i] = x[t[i]]                      x at t[i]: elements of t must be indices of x
 y[i] = x[max(min(t[i], 4), 0)]      proven, if x has 5 elements
-if 0 <= t[i]: y[i] = x[t[i]]        t[i] may be negative, for then nothing is read
+if 0 <= t[i]: y[i] = x[t[i]]        t[i] may be negative, because then nothing is read
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,17 +24,17 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class DataDependentIndex:
-    """One index of a load or a store that is read from a tensor.
+    """An index of a load or a store that depends on an element of a tensor.
 
     Attributes:
         buffer: The accessed buffer.
         axis: Axis of the buffer that is indexed.
         index: The index expression.
         limit: Exclusive upper bound of valid indices.
-        values: Interval of the values that the index may have, as far as it is known.
+        values: Interval of the possible values of the index; None if it is not known.
         loops: Variable, start and extent of the surrounding loops that the index or the conditions depend on,
             outermost first.
-        conditions: Conditions of the access that are themselves read from a tensor.
+        conditions: Conditions of the access that also depend on elements of tensors.
     """
 
     buffer: ir.Var
@@ -54,7 +54,7 @@ class DataDependentIndex:
 
     @property
     def exact(self) -> bool:
-        """Whether index and conditions are computed in integers, so that computing them again gives the same values."""
+        """Whether index and conditions are integer expressions, which give the same values when computed again."""
         exprs = (self.index, *self.conditions)
         return all(of_dtype(dtype_of(each)) is not None for expr in exprs for each in _within(expr))
 
@@ -77,7 +77,7 @@ class DataDependentIndex:
 
 @dataclass
 class _Around:
-    """Loops and conditions around a statement."""
+    """The loops and conditions around a statement."""
 
     variables: dict[ir.Var, Interval] = field(default_factory=dict)
     extents: dict[ir.Var, tuple[ir.Expr, ir.Expr]] = field(default_factory=dict)
@@ -100,20 +100,20 @@ class Analysis:
     """The ranges of a PrimFunc's integer tensors, and its indirect accesses.
 
     Attributes:
-        values: Integer tensor → the values of its elements.
-        accesses: Accesses whose index is read from a tensor.
+        values: For each integer tensor, the interval of its elements.
+        accesses: The accesses whose index depends on an element of a tensor.
     """
 
     def __init__(self, func: tirx.PrimFunc, given: Mapping[ir.Var, Interval]) -> None:
-        """Look at a function.
+        """Analyse a function.
 
         Args:
-            func: Its buffers have as many axes as their tensors.
-            given: Parameter → the values of its elements, where they are known.
+            func: A PrimFunc whose buffers are not flattened.
+            given: For parameters whose values are known, the interval of their elements.
         """
         self.values: dict[ir.Var, Interval] = dict(given)
         self._params = set(func.params)
-        # Buffers that calls write, such as the runtime's sort, and not stores.
+        # Buffers that are written by calls, such as the runtime's sort, instead of stores.
         self._passed_on: set[ir.Var] = set()
         self._stores: list[_IndexedStore] = []
         self._reads: list[tuple[ir.Var, Sequence[ir.Expr], _Around]] = []
@@ -127,7 +127,7 @@ class Analysis:
         ]
 
     def _learn(self, buffer: ir.Var) -> None:
-        """Find the values of a tensor from all stores to it; a store may read the tensor, as in a reduction."""
+        """Find the interval of a tensor's elements from all stores to it, which in a reduction also read the tensor."""
         every = of_dtype(dtype_of(buffer))
         if every is None:
             return
@@ -173,7 +173,7 @@ class Analysis:
             yield DataDependentIndex(buffer, axis, index, limit, values, loops, tuple(conditions))
 
     def _of_arguments(self, expr: ir.Expr, around: _Around) -> ir.Expr:
-        """Return the expression in terms of the function's arguments, as far as tensors that it reads allow."""
+        """Return an equal expression of the function's arguments, by inlining temporary tensors where possible."""
 
         def changed(each: ir.Expr) -> ir.Expr:
             if isinstance(each, ir.Var):
@@ -197,7 +197,7 @@ class Analysis:
     def _statement(self, stmt: tirx.Stmt, around: _Around) -> None:
         match stmt:
             case tirx.SeqStmt():
-                # A Bind is in effect for the statements after it.
+                # A Bind defines its variable for the statements after it.
                 for each in stmt.seq:
                     self._statement(each, around)
             case tirx.Bind():
@@ -258,7 +258,7 @@ class Analysis:
             self._passed_on.add(expr)
         for operand in operands_of(expr):
             if isinstance(expr, ir.Call) and isinstance(operand, TensorLoad):
-                # The callee may get the operand's address, and may write to it.
+                # The callee may receive the operand's address, and write to it.
                 self._passed_on.add(operand.source)
             self._expression(operand, around)
 
@@ -273,12 +273,12 @@ def _inside(around: _Around, loops: Sequence[tuple[ir.Var, ir.Expr, ir.Expr]]) -
 
 
 def _is_choice(expr: ir.Expr) -> bool:
-    """Whether an expression is a conditional, which computes only one of two branches."""
+    """Whether an expression is a conditional that evaluates only one of its branches."""
     return isinstance(expr, ir.Call) and str(getattr(expr.op, "name", "")).endswith("if_then_else")
 
 
 def operands_of(expr: ir.Expr) -> list[ir.Expr]:
-    """Return the operands of an expression of any kind."""
+    """Return the operands of an expression of any class."""
     match expr:
         case TensorLoad():
             return list(expr.indices)
@@ -298,7 +298,7 @@ def operands_of(expr: ir.Expr) -> list[ir.Expr]:
 
 
 def clamped(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return the function with the index of every indirect access clamped to the bounds."""
+    """Return a copy of the function with the index of every indirect access clamped to the bounds."""
     read: set[ir.Var] = set()
 
     def note(bind: tirx.Bind) -> None:
@@ -332,7 +332,7 @@ def _nearest(index: ir.Expr, size: ir.Expr) -> ir.Expr:
 
 
 def loads_of(expr: ir.Expr, scope: Scope) -> list[TensorLoad]:
-    """Return every load in an expression, those in the definitions of its bound variables included."""
+    """Return all loads in an expression and in the definitions of its bound variables."""
     return [each for each in _within(expr, scope.bound) if isinstance(each, TensorLoad)]
 
 

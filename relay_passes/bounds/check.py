@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds checks of run-time indices, before any access that uses them.
+"""Insertion of bounds checks of run-time indices before the accesses that use them.
 
     y = call_tir(take, (x, t))    →    u = call_tir(check, (t,)); y = call_tir(take, (x, u))
 
-`check` copies t to u and ends the call with an error, which names the source node, if an element of t is no place in
-x. It is opaque: nothing is fused into it, and what follows reads the elements that were checked. Where the values that
-t can have are inside of x whatever the inputs are, nothing is added.
+`check` copies t to u, and raises an error that names the source node if an element of t is out of the bounds of x. It
+is opaque: nothing is fused with it, and later calls read the elements that were checked. If all possible values of t
+are in bounds for any inputs, no check is inserted.
 """
 
 import itertools
@@ -26,21 +26,21 @@ from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sizes import text_of
 from relay_passes.ir.sources import relax_functions, sources_of, with_source
 
-_OPAQUE = 8  # TOpPattern kOpaque, which FuseOps leaves alone
+_OPAQUE = 8  # TOpPattern kOpaque, which FuseOps does not fuse
 _ROOT = "root"
 _VIEWS = ("relax.reshape", "relax.memory.view")
 
 
 @dataclass(frozen=True)
 class IndexCheck:
-    """How the indices of one operator are kept in bounds.
+    """How the indices of one operator are kept in bounds, for reports.
 
     Attributes:
         sources: Source nodes of the operator.
-        how: "proven" at compile time, "checked" at run time, or "clamped", for an operator that computes its
-            indices itself.
+        how: "proven" at compile time, "checked" at run time, or "clamped" (for an operator that computes its indices
+            itself).
         limits: Number of valid indices along each axis, such as "8" or "n".
-        symbol: The function that checks the indices; "" if none does.
+        symbol: Name of the function that checks the indices; "" if there is none.
     """
 
     sources: tuple[str, ...]
@@ -54,7 +54,7 @@ class OutOfBoundsError(ValueError):
 
     @classmethod
     def of(cls, raised: IndexError) -> "OutOfBoundsError":
-        """Return the error for an IndexError that a check raised at compile time."""
+        """Return an OutOfBoundsError for an IndexError that a check raised at compile time."""
         return cls(f"{str(raised).strip().splitlines()[-1]}, whatever the inputs are")
 
 
@@ -63,7 +63,7 @@ def check_indices(mod: IRModule, trusted: Iterable[str] = ()) -> tuple[IRModule,
 
     Args:
         mod: Module whose Relax functions are in A-normal form and call kernels by call_tir.
-        trusted: PrimFuncs that are not looked at.
+        trusted: Names of PrimFuncs whose accesses are not checked.
 
     Raises:
         OutOfBoundsError: Constant indices are out of bounds.
@@ -77,12 +77,12 @@ def check_indices(mod: IRModule, trusted: Iterable[str] = ()) -> tuple[IRModule,
 
 
 class _Checker:
-    """Goes through one Relax function."""
+    """Inserts checks into one Relax function."""
 
     def __init__(self, mod: IRModule, trusted: frozenset[str]) -> None:
         self.checks: list[IndexCheck] = []
         self._mod, self._trusted = mod, trusted
-        # Variable → the interval of its elements; a list for a tuple.
+        # For each variable, the interval of its elements; a list of intervals for a tuple.
         self._values: dict[Var, Any] = {}
 
     def function(self, func: relax.Function) -> relax.Function:
@@ -145,7 +145,7 @@ class _Checker:
         places = {param: place for place, param in enumerate(func.params[: len(args)])}
         tensors = list(dict.fromkeys(t for access in unproven for t in access.tensors))
         taken = [places[tensor] for tensor in tensors]
-        # Further operands that define the size variables in the limits.
+        # Operands that are passed to the check because they define the size variables in the limits.
         own = {var for tensor in tensors for var in _sizes(tensor)}
         sized = [
             place
@@ -207,7 +207,7 @@ def _of_constant(constant: GenericConst) -> Interval | None:
 
 
 def _sizes(param: Var) -> Iterator[Var]:
-    """Yield the variables that are sizes of a buffer, or the parameter itself if it is a number."""
+    """Yield the size variables of a parameter's buffer, or the parameter itself if it is a scalar."""
     for size in [param] if isinstance(param.ty, PrimType) else param.ty.shape:
         if isinstance(size, Var):
             yield size
@@ -222,7 +222,7 @@ def _message(names: Sequence[str], limits: Sequence[str]) -> str:
 
 
 def _run(checker: tirx.PrimFunc, constants: Sequence[GenericConst]) -> None:
-    """Check constant indices at compile time, by running the check."""
+    """Run a check of constant indices at compile time."""
     compiled = tvm.compile(checker.with_attr("global_symbol", "check"), tvm.target.Target("llvm"))
     taken = [constant.value for constant in constants]
     try:
@@ -238,12 +238,12 @@ def _check_function(
     accesses: Sequence[DataDependentIndex],
     message: str,
 ) -> tirx.PrimFunc:
-    """Return a function that copies the tensors with indices, and fails unless all indices are in bounds.
+    """Return a PrimFunc that copies the tensors with indices, and fails unless all indices are in bounds.
 
     Args:
-        func: The function with the accesses.
-        taken: Indices of its parameters that are the tensors with indices.
-        sized: Indices of further parameters that are needed, for variables in their shapes or as numbers.
+        func: The PrimFunc with the accesses.
+        taken: Indices of its parameters that are tensors of indices.
+        sized: Indices of the parameters that are needed for size variables in their shapes, or as scalars.
         accesses: Accesses to check.
         message: Message of the error.
     """
@@ -257,11 +257,11 @@ def _check_function(
     steps: list[tirx.Stmt] = [tirx.AllocBuffer(bad), tirx.BufferStore(bad, tirx.IntImm("int32", 0), [zero])]
     for access in accesses:
         step = _comparison(access, new, bad)
-        # Add no check twice: a scatter that adds both reads and writes at the same index.
+        # Do not check an index twice: a scatter that adds both reads and writes at the same index.
         if not any(structural_equal(step, other, map_free_vars=True) for other in steps):
             steps.append(step)
     good = prim.EQ(tirx.BufferLoad(bad, [zero]), tirx.IntImm("int32", 0))
-    # The constructor of TVM 0.27 names its first two parameters the other way round.
+    # The names of the first two parameters of the constructor are exchanged in TVM 0.27.
     steps.append(tirx.AssertStmt(good, StringImm("IndexError"), [StringImm(message)]))
     steps += [_copy(*pair) for pair in zip(params[: len(taken)], copies, strict=True)]
     body = SBlockRealize([], True, SBlock([], [], [], _ROOT, tirx.SeqStmt(steps)))
@@ -275,7 +275,7 @@ def _buffer(like: Var, sizes: Mapping[Var, Var], suffix: str = "") -> Var:
 
 
 def _comparison(access: DataDependentIndex, new: Mapping[Var, Var], bad: Var) -> tirx.Stmt:
-    """Return the loops that compute, for each element, bad |= condition and not 0 <= index < limit."""
+    """Return loops that compute, for each element, bad |= condition and not 0 <= index < limit."""
     loops = [(tirx.Var(var.name, str(var.ty.dtype)), *steps) for var, *steps in access.loops]
     renamed = dict(new) | {old: var for (old, *_), (var, *_) in zip(access.loops, loops, strict=True)}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interval analysis of integer TensorIR expressions, wrap-around included.
+"""Interval analysis of integer TensorIR expressions, including wrap-around.
 
 x: int8 → x + 128    [0, 255]    in int32
-x: int32 → x + 1     all int32   it may wrap around, which TVM's own analysis leaves out
+x: int32 → x + 1     all int32   it may wrap around, which TVM's analysis ignores
 max(min(x, 9), 0)    [0, 9]      of any x
 """
 
@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal
 
 @dataclass(frozen=True)
 class Interval:
-    """The integers from `low` to `high`; empty if `low` is greater."""
+    """The integers from `low` to `high`; empty if `low` > `high`."""
 
     low: int
     high: int
@@ -29,13 +29,13 @@ class Interval:
         return self.low > self.high
 
     def union(self, other: "Interval") -> "Interval":
-        """Return the smallest interval that contains both."""
+        """Return the smallest interval that contains both intervals."""
         if self.empty or other.empty:
             return other if self.empty else self
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
     def cut(self, other: "Interval") -> "Interval":
-        """Return the intersection."""
+        """Return the intersection with another interval."""
         return Interval(max(self.low, other.low), min(self.high, other.high))
 
     def within(self, other: "Interval") -> bool:
@@ -70,10 +70,10 @@ class Scope:
     """The ranges and conditions that hold where an expression is evaluated.
 
     Attributes:
-        variables: Variables of loops and shapes; those that are not there may have any value.
-        bound: Variables that stand for an expression.
-        load: The values that a load may give; None: any.
-        facts: Bounds implied by the conditions that hold here.
+        variables: Intervals of the variables of loops and shapes; other variables may have any value.
+        bound: Definitions of the variables that are bound to an expression.
+        load: Returns the interval of a load's possible values; None for any value.
+        facts: Bounds that are implied by the conditions that hold here.
     """
 
     variables: Mapping[ir.Var, Interval]
@@ -82,7 +82,7 @@ class Scope:
     facts: Facts = ()
 
     def where(self, condition: ir.Expr, holds: bool = True) -> "Scope":
-        """Return the scope in which a condition holds or, if not `holds`, does not hold."""
+        """Return a copy of the scope in which a condition is true or, if not `holds`, false."""
         found = tuple(_facts(self, condition, holds))
         return Scope(self.variables, self.bound, self.load, (*self.facts, *found)) if found else self
 
@@ -93,7 +93,7 @@ def interval(expr: ir.Expr, scope: Scope) -> Interval | None:
     if every is None:
         return None
     found = _found(expr, scope)
-    # A result that may not fit into the type wraps around, so it may be any value of the type.
+    # A result that may exceed its type wraps around, and may be any value of the type.
     result = found if found is not None and found.within(every) else every
     for known, values in scope.facts:
         if structural_equal(known, expr):
@@ -180,7 +180,7 @@ def _corners(combine: Callable[[int, int], int]) -> Callable[[Interval, Interval
 
 
 def _quotient(divide: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval | None]:
-    """Return the interval division for divisors that do not change sign."""
+    """Return the interval version of a division; it returns None if the divisor may change its sign."""
     rule = _corners(divide)
     return lambda a, b: None if b.low <= 0 <= b.high else rule(a, b)
 
@@ -239,7 +239,7 @@ _NEGATED = {prim.LT: prim.GE, prim.LE: prim.GT, prim.GT: prim.LE, prim.GE: prim.
 
 
 def _facts(scope: Scope, condition: ir.Expr, holds: bool) -> Facts:
-    """Return the bounds that a condition implies for the expressions that it compares."""
+    """Return the bounds that a condition (or its negation) implies for the expressions that it compares."""
     while isinstance(condition, prim.Not):
         condition, holds = condition.a, not holds
     if isinstance(condition, prim.And if holds else prim.Or):

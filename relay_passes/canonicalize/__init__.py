@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phase `canonicalize`: one form for what importers write in several, with constants folded."""
+"""The phase `canonicalize`: a single form for computations that importers write differently; constants are folded."""

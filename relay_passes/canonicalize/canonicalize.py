@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phase `canonicalize`: one form for what importers write in several, without redundant computations.
+"""The phase `canonicalize`: a single form for computations that importers write differently, without redundant calls.
 
-QDQ is kept: quantise / dequantise pairs of activations and the integer constants under `dequantize` are what the
-partitioner and integer arithmetic read.
+The QDQ form is kept: the NPU partitioner and `integerize` read quantise / dequantise pairs of activations, and integer
+constants under `dequantize`.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ class CanonicalizeStep:
     Attributes:
         name: Name of the step, by its effect.
         run: The pass: a function from module to module.
-        needs: Steps that must have run before, directly or not.
-        has_rules: Whether `run` takes `debug`, to verify the module after each rule, and `record`.
+        needs: Names of the steps that must have run at any time before.
+        has_rules: Whether `run` has the parameters `debug`, to verify the module after each rule, and `record`.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _merge_equal_calls(mod: IRModule) -> IRModule:
 
 
 def rules_for(mod: IRModule) -> tuple[Rule, ...]:
-    """Return the rewrite rules for a module; for a quantised one, without those that change last bits of floats."""
+    """Return the rewrite rules for a module; for a quantised module, no rules that change last bits of floats."""
     return tuple(rule for rule in RULES if rule not in NOT_IF_QUANTIZED) if _quantises(mod) else RULES
 
 
@@ -80,7 +80,7 @@ def _apply_rules(mod: IRModule, *, debug: bool, record: RewriteRecord | None) ->
 def _to_fixed_point(
     mod: IRModule, rules: Sequence[Rule], debug: bool, record: RewriteRecord | None
 ) -> IRModule:
-    """Apply rules until none applies, without the aliases that rules leave where a value replaces a call."""
+    """Apply rules until none applies; aliases that rules leave for replaced calls are removed."""
     while True:
         after = apply_rules(mod, rules, debug=debug, record=record)
         if after.same_as(mod):
@@ -90,23 +90,23 @@ def _to_fixed_point(
 
 STEPS: tuple[CanonicalizeStep, ...] = (
     CanonicalizeStep("remove_aliases", _remove_aliases),
-    # Rules do not match a value with a second reader, even if that is dead code, such as BatchNorm's running mean.
+    # Rules do not match a value with a second consumer, even if it is dead code, such as BatchNorm's running mean.
     CanonicalizeStep("remove_dead_code", _remove_dead_code),
-    # Define divisions and shifts before constants are folded, because folding computes them, too.
+    # Before constants are folded, because folding must compute the defined results of divisions and shifts, too.
     CanonicalizeStep("define_division", define_division),
     CanonicalizeStep("define_shifts", define_shifts),
     CanonicalizeStep("define_rounding", define_rounding),
     CanonicalizeStep("define_sorts", define_sorts),
     CanonicalizeStep("keep_zeros", keep_zeros),
-    # Rules look for constants where importers leave calls of constants.
+    # Rules match constants, for which importers may have calls on constants.
     CanonicalizeStep(
         "fold_constants",
         fold_constants,
         needs=("define_division", "define_shifts", "define_rounding", "define_sorts", "keep_zeros"),
     ),
-    # Rules look for operators where importers write kernels; their constants must be known.
+    # Rules match operators, for which importers may have kernels; recognising these needs folded constants.
     CanonicalizeStep("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
-    # An alias of a value that only a removed call needed would count as a second consumer of it.
+    # An alias that only a removed call needed would count as a second consumer of its value.
     CanonicalizeStep("tidy", _tidy, needs=("remove_aliases",), has_rules=True),
     CanonicalizeStep(
         "apply_rules",
@@ -143,7 +143,7 @@ def canonicalize(mod: IRModule, *, debug: bool = False, record: RewriteRecord | 
     Args:
         mod: As a front end returns it: A-normal form, every call named.
         debug: Verify the module after each rule and each step.
-        record: Takes note of each run of a rule, if given.
+        record: Records each run of a rule, unless None.
 
     Raises:
         ValueError: With `debug`, a rule or a step broke the module; the message names it.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of floats with NaN and of booleans, as numpy has them, where TVM's code for them differs.
+"""Comparisons of floats with NaN and of booleans, as numpy defines them; TVM's code differs in some cases.
 
-    a != b         →    (a == b) ^ true         of floats, where TVM's is false if one is NaN
-    max(a, b)      →    llvm.maximum(a, b)      of floats, where TVM's is b if a is NaN
+    a != b         →    (a == b) ^ true         of floats; TVM's result is false if one is NaN
+    max(a, b)      →    llvm.maximum(a, b)      of floats; TVM's result is b if a is NaN
     a < b          →    int8(a) < int8(b)       of booleans, which TVM compares by instructions for floats
 
-Maxima and minima are those of IEEE 754-2019, FMAX and FMIN, which return a NaN if an operand is one. The negation is an
-exclusive or, as TVM simplifies all others to a != b. On AArch64 each of these is an instruction.
+Maxima and minima are those of IEEE 754-2019 (FMAX and FMIN), which return NaN if an operand is NaN. The negation is an
+exclusive or, because TVM simplifies other negations to a != b. On AArch64 each of these is one instruction.
 """
 
 from typing import Any
@@ -22,14 +22,14 @@ _COMPARISONS = (prim.EQ, prim.LT, prim.LE, prim.GT, prim.GE, *_OF_FLOATS)
 
 
 def define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Rewrite comparisons, maxima and minima so that those with NaN and of booleans are numpy's.
+    """Rewrite comparisons, maxima and minima, so that results for NaN and booleans are those of numpy.
 
     Args:
-        func: Function without values of bfloat16, which `BF16ComputeLegalize` makes float32.
+        func: PrimFunc without bfloat16 values, which `BF16ComputeLegalize` converts to float32.
     """
     found: list[Any] = []
     structural_walk(func.body, [(_COMPARISONS, found.append)])
-    if not any(map(_is_redefined, found)):  # a structural walk takes a third of the time of a map
+    if not any(map(_is_redefined, found)):  # a visitor takes a third of the time of a mutator, so check first
         return func
     return func.with_body(structural_map(func.body, [(_COMPARISONS, _defined)]))
 

@@ -4,14 +4,14 @@
     a / 0      =  0            least / -1     =  least
     a mod 0    =  a            least mod -1   =  0
 
-LLVM defines neither and x86 ends the process (SIGFPE), at folding, in the self-test and in a package for the host.
-onnxruntime, LiteRT and PyTorch raise an error for 0, where a package goes on with these values; for the least integer
-by -1 they have what the processor has, and so these values on a board. XLA gives -1 for a / 0, which the front end of
-StableHLO selects, and all else as here.
+(`least` is the minimum integer.) Both are undefined in LLVM, and on x86 they end the process (SIGFPE): in constant
+folding, in the self-test and in a package for the host. onnxruntime, LiteRT and PyTorch raise an error for a divisor of
+0, while a package continues with these values; for least / -1 they return the processor's result, which on a board is
+this one. XLA returns -1 for a / 0, which the front end of StableHLO selects, and otherwise the same results.
 
     a / b    →    where(b = 0, 0, where(b = -1, -a, a / where(b = 0 or b = -1, 1, b)))
 
-A divisor that is constant, and neither 0 nor -1, costs nothing. Quantised: integers alone, QDQ is left as it is.
+Divisions by constants other than 0 and -1 are not changed. Quantised: integer divisions alone; QDQ is not changed.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _REMAINDERS = tuple(map(Op.get, ("relax.mod", "relax.floor_mod")))
 
 
 def _defined(a: Array, b: Array, divide: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
-    """Return a division's result with definitions for all divisors, and the divisor with 1 in place of 0."""
+    """Return a division's defined result for all divisors, and the divisor with zeros replaced by 1."""
     safe = np.where(b == 0, b.dtype.type(1), b)
     with np.errstate(all="ignore"):
         return divide(a, safe), safe
@@ -44,13 +44,13 @@ def _truncated(a: Array, b: Array) -> Array:
 
 
 def quotient(a: Array, b: Array, *, floor: bool = False) -> Array:
-    """Return a / b of integers of one type, rounded towards zero, or towards minus infinity with `floor`."""
+    """Return the defined a / b of integers of one dtype, rounded towards zero, or down if `floor`."""
     divided, _ = _defined(a, b, np.floor_divide if floor else _truncated)
     return np.asarray(np.where(b == 0, a.dtype.type(0), divided), a.dtype)
 
 
 def remainder(a: Array, b: Array, *, floor: bool = False) -> Array:
-    """Return the remainder of `quotient`: with the dividend's sign, or the divisor's with `floor`."""
+    """Return the remainder of `quotient`, with the dividend's sign, or the divisor's if `floor`."""
     divided, _ = _defined(a, b, np.remainder if floor else np.fmod)
     return np.asarray(np.where(b == 0, a, divided), a.dtype)
 
@@ -61,7 +61,7 @@ def divides_integers(mod: IRModule) -> bool:
 
 
 def define_division(mod: IRModule) -> IRModule:
-    """Rewrite integer divisions whose divisor may be 0 or -1, so that both have a defined result.
+    """Rewrite integer divisions whose divisor may be 0 or -1, so that they have a defined result.
 
     Args:
         mod: Module whose Relax functions are in A-normal form.
@@ -100,8 +100,8 @@ def _rewritten(call: Call) -> Call:
     if any(call.op.same_as(op) for op in _REMAINDERS):
         return emit(relax.op.where(is_zero, a, divided))
     if signed:
-        # Negated as unsigned numbers: the type does not have -least, and LLVM assumes that no signed one overflows.
-        # (TVM simplifies 0 - x of unsigned ones to 0.)
+        # Negated as unsigned numbers: -least does not fit the type, and LLVM assumes that signed numbers do not
+        # overflow. (TVM simplifies 0 - x of unsigned numbers to 0.)
         turned = emit(relax.op.bitwise_not(emit(relax.op.astype(a, unsigned := f"u{dtype}"))))
         added = emit(relax.op.add(turned, relax.const(np.array(1, unsigned), unsigned)))
         negated = emit(relax.op.astype(added, dtype))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts of float32 to bfloat16 and back, which round, as a kernel that rounds the bits.
+"""Casts of float32 to bfloat16 and back, replaced by a kernel that rounds the bits.
 
     cast(cast(x, bfloat16), float32)    →    rounded(x)
 
-TVM computes bfloat16 in float32: where both casts are in one kernel, they leave x as it is.
+TVM computes bfloat16 in float32: if both casts are in one kernel, TVM removes them, and x is not rounded.
 """
 
 from tvm import IRModule, relax, te, tirx
@@ -46,7 +46,7 @@ def _with_kernels(
 
 
 def _round_trips(func: relax.Function) -> dict[Var, Expr]:
-    """Return variable → original value, for values cast from float32 to bfloat16 and back."""
+    """Return the original value of each variable that is cast from float32 to bfloat16 and back."""
     narrow: dict[Var, Expr] = {}
     pairs: dict[Var, Expr] = {}
     for binding in bindings_of(func):
@@ -63,11 +63,11 @@ def _round_trips(func: relax.Function) -> dict[Var, Expr]:
 
 
 def rounded(data: te.Tensor, dropped: int) -> te.Tensor:
-    """Return float32 without the last bits of its mantissa, rounded half to even; a NaN stays as it is.
+    """Return float32 numbers rounded half to even to a shorter mantissa; NaN is not changed.
 
     Args:
         data: The tensor.
-        dropped: Number of bits.
+        dropped: Number of mantissa bits that are removed.
     """
 
     def element(*at: tirx.Var) -> Expr:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer shifts, defined for every shift count as by PyTorch, numpy and StableHLO.
 
-    a << s    =    0                     where s is negative, or the width or more
-    a >> s    =    0, or -1 if a < 0     there
+    a << s    =    0                     if s is negative, or at least the width in bits
+    a >> s    =    0, or -1 if a < 0     likewise
 
-LLVM defines neither, and processors differ: AArch64 takes the count's lowest bits in general registers, and other
-ones in vectors. A count that is constant and within the width costs nothing.
+Both are undefined in LLVM, and processors differ: AArch64 uses the count's lowest bits in general registers, but more
+bits in vectors. Shifts by constants within the width are not changed.
 
     a << s    →    where(0 ≤ s < width, a << s', 0)         s' = where(0 ≤ s < width, s, width - 1)
-    a >> s    →    a >> s'                                  of signed integers; of others as above
+    a >> s    →    a >> s'                                  of signed integers; of unsigned integers as a << s
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ _LEFT, _RIGHT = map(Op.get, ("relax.left_shift", "relax.right_shift"))
 
 
 def define_shifts(mod: IRModule) -> IRModule:
-    """Rewrite shifts whose count may be negative or exceed the width, so that they have a defined result.
+    """Rewrite shifts whose count may be negative or at least the width, so that they have a defined result.
 
     Args:
         mod: Module whose Relax functions are in A-normal form.
@@ -35,7 +35,7 @@ def _width(call: Call) -> int:
 
 
 def _is_open(value: Expr) -> bool:
-    """Whether a shift's count may be negative or exceed the width."""
+    """Whether a shift's count may be negative or at least the width."""
     if not isinstance(value, Call) or not any(value.op.same_as(op) for op in (_LEFT, _RIGHT)):
         return False
     count = value.args[1]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts of floats, booleans and small or unsigned integers as sorts of int32 or int64.
 
-    keys(x)       an integer for each element, in the elements' order, a NaN above all others
+    keys(x)       an integer per element, with the elements' order, and NaN above all numbers
     argsort(x)    →    argsort(keys(x))
-    topk(x, k)    →    (gathered(x, places), places = topk(keys(x), k, indices))
+    topk(x, k)    →    (gathered(x, i), i = topk(keys(x), k, indices))
     sort(x)       →    gathered(x, argsort(keys(x)))
 
-This is the order of numpy, PyTorch and JAX: ascending, a NaN is last, descending first, whatever its sign; 0 and -0 are
-equal, and equals stay in their order. The runtime compares floats by <, which leaves a row with a NaN in no order. It
-takes bfloat16 for other numbers, and refuses booleans and all integers but int32 and int64. An argmax and argmin of
-bfloat16 and booleans are those of float32, which holds all of them:
+This is the order of numpy, PyTorch and JAX: NaN of either sign is last in ascending and first in descending order; 0
+and -0 are equal, and sorts are stable. TVM's runtime compares floats by <, which does not sort a row with a NaN. It
+misinterprets bfloat16, and rejects booleans and all integers except int32 and int64. An argmax or argmin of bfloat16 or
+booleans is computed in float32, which represents all their values:
 
     argmax(x)     →    argmax(astype(x, float32))
 """
@@ -30,7 +30,7 @@ _OF_64_BITS = ("float64", "uint32", "uint64")
 
 
 def define_sorts(mod: IRModule) -> IRModule:
-    """Rewrite sorts of all but int32 and int64, and searches of places in bfloat16 and booleans.
+    """Rewrite sorts of all dtypes except int32 and int64, and argmax and argmin of bfloat16 and booleans.
 
     Args:
         mod: Module whose Relax functions are in A-normal form.
@@ -72,7 +72,7 @@ class _Sorter:
         self._builder = builder
 
     def changed(self, _: Var, call: Call) -> Expr:
-        """Return the replacement of a sort; return any other call unchanged."""
+        """Return the replacement of a sort; return other calls unchanged."""
         if not _is_sort(call):
             return call
         (x,), attrs, names = call.args, call.attrs, sources_of(call)
@@ -80,7 +80,7 @@ class _Sorter:
         places = with_source(_places(call, order), names)
         if call.op.same_as(_ARGSORT) or (call.op.same_as(_TOPK) and attrs.ret_type == "indices"):
             return places
-        # A nested call has no type before normalisation, so the kernel is made for a variable with that type.
+        # A nested call has no type before normalisation, so the kernel is built for a variable with its type.
         keyed = Var("keys", relax.TensorType(x.ty.shape, _key_dtype(str(x.ty.dtype))))
         found = Var("places", self._builder.normalize(_places(call, keyed)).ty)
         axis = int(attrs.axis) % len(x.ty.shape)
@@ -92,7 +92,7 @@ class _Sorter:
 
 
 def _places(call: Call, order: Expr) -> Call:
-    """Return the argsort or top-k of integers that finds the places of a sort."""
+    """Return the argsort or top-k of integer keys that computes the indices of a sort."""
     attrs = call.attrs
     if call.op.same_as(_TOPK):
         return relax.op.topk(order, attrs.k, attrs.axis, "indices", attrs.largest, attrs.dtype)
@@ -105,7 +105,7 @@ def _key_dtype(dtype: str) -> str:
 
 
 def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
-    """Return integers in the order of the elements.
+    """Return integer keys with the same order as the elements.
 
     Args:
         data: Floats, booleans or integers.
@@ -124,7 +124,7 @@ def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
             return data(*at).astype(of)
         x = data(*at).astype(wide)
         number = tirx.reinterpret(of, x)
-        # Among negative numbers, the greater number has the smaller bit pattern.
+        # Of two negative floats, the greater has the smaller bit pattern.
         number = tirx.Select(number < tirx.const(0, of), number ^ most, number)
         if total:
             return number
@@ -135,11 +135,11 @@ def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
 
 
 def gathered(data: te.Tensor, places: te.Tensor, axis: int) -> te.Tensor:
-    """Return the elements at places along an axis.
+    """Return the elements at `places` along an axis.
 
     Args:
         data: The tensor.
-        places: Indices, all of which are in bounds; they are limited to them, for the proof that they are.
+        places: Indices, which must be in bounds; they are clamped to the bounds, so that `check_indices` can prove it.
         axis: The axis.
     """
     size = data.shape[axis]

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding, however long the chain of calls.
+"""Constant folding of whole chains of calls.
 
     y = f(c1, g(c2))                   →    c3
-    y = shape_to_tensor(shape_of(x))    →    the dimensions of x, where they are static
+    y = shape_to_tensor(shape_of(x))    →    the dimensions of x, if they are static
 
-Quantised: `quantize(c)` becomes the integer constant it is; `dequantize(c)` stays, for the integer constant and
-its scale are what integer arithmetic needs, and a float one would be four times the size.
+Quantised: `quantize(c)` becomes an integer constant. `dequantize(c)` is not folded, because integer arithmetic needs
+the integer constant and its scale, and a float constant would be four times as large.
 
-Upstream's FoldConstant knows no such exception and compiles each call by itself (6 s for MobileNetV2); here one
-function holds them all and is compiled once, for the plain "llvm" target, so that constants do not depend on the
-CPU at hand, and without optimisation where little is computed, as it runs once. What moves or selects elements, such as
-a reshape, is numpy's: nothing is compiled for it.
+TVM's FoldConstant has no such exception and compiles each call separately (6 s for MobileNetV2). Here one function with
+all calls is compiled once: for the plain "llvm" target, so that constants do not depend on the host CPU, and without
+optimisation if there is little to compute. Calls that only move or select elements, such as a reshape, are evaluated in
+numpy without compilation.
 
-A folded value is the one that compiled code would compute, NaN and infinities included: casts and comparisons are
-defined as there, and operators that `schedules` legalises to other numbers than TVM are not folded.
+A folded value has the bits that compiled code would compute, NaN and infinities included: casts and comparisons are
+defined in the same way, and operators for which `schedules` has legalisations with other results are not folded.
 """
 
 import math
@@ -46,8 +46,8 @@ _QUICKLY_RUN = 1 << 16
 """Number of elements read and written up to which code takes longer to optimise than to run."""
 _PIPELINE = "relay_passes.fold_constants"
 _UNFOLDED = (
-    *("relax.argmax", "relax.argmin"),  # if all elements are the least integer, TVM's loops return index -1
-    *(f"relax.nn.max_pool{rank}d" for rank in (1, 2, 3)),  # TVM's loops start from the least finite number
+    *("relax.argmax", "relax.argmin"),  # if all elements are the minimum integer, TVM's loops return index -1
+    *(f"relax.nn.max_pool{rank}d" for rank in (1, 2, 3)),  # TVM's loops start from the minimum finite number
 )
 """Operators that are not folded, as compiled code computes them by loops with other results."""
 _SUMS = (
@@ -81,11 +81,11 @@ _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
 def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModule:
-    """Replace each tensor that depends on constants alone by its value.
+    """Replace each tensor that depends on constants alone by a constant.
 
     Args:
-        mod: Module whose Relax functions are in A-normal form. What a function returns stays a call.
-        keep: Operators that are left as calls, even of constants.
+        mod: Module whose Relax functions are in A-normal form. Values that a function returns are not folded.
+        keep: Operators that are not folded.
 
     Raises:
         OutOfBoundsError: Constant indices are out of bounds.
@@ -112,7 +112,7 @@ def _static_shapes(func: relax.Function) -> dict[Var, relax.Expr]:
 
 
 def _moved(func: relax.Function) -> dict[Var, Expr]:
-    """Return the values that move or select elements of constants, for which nothing has to be compiled."""
+    """Return the values of calls that only move or select elements of constants, evaluated in numpy."""
     found: dict[Var, Expr] = {}
     for binding in bindings_of(func):
         value = binding.value
@@ -149,7 +149,7 @@ def _constant_bindings(func: relax.Function, keep: tuple[str, ...]) -> dict[Var,
 def _evaluate(
     mod: IRModule, func: relax.Function, constant: dict[Var, relax.VarBinding]
 ) -> dict[Var, relax.Expr]:
-    """Compute those of the constant values that the rest of the function uses."""
+    """Return the values, by compiled code, of those constant variables that the rest of the function uses."""
     rest = [b.value for b in bindings_of(func) if b.var not in constant]
     used = [var for var in dict.fromkeys(v for value in rest for v in free_vars(value)) if var in constant]
     if not used:
@@ -164,7 +164,7 @@ def _evaluate(
 
 
 def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.NDArray[Any]]:
-    """Run `main` of a module, which returns a tuple, in this process, by the same means as constant folding.
+    """Compile and run `main` of a module, which returns a tuple, in this process, as constant folding does.
 
     Raises:
         OutOfBoundsError: Constant indices are out of bounds.
@@ -174,7 +174,7 @@ def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.
 
 def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
     mod = relax.transform.DeadCodeElimination(["main"])(mod)
-    # Sum binary16 in binary32, as compiled code does: a sum in binary16 loses its small terms; one of ones stops at
+    # Sum float16 in float32, as compiled code does: a sum in float16 loses small terms; a sum of ones stops at
     # 2048.
     sums = dict.fromkeys((f"relax.{name}" for name in _SUMS), in_float32("float16"))
     mod, _ = check_indices(legalize(mod, sums))
@@ -188,7 +188,7 @@ def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
 
 @cache
 def _registered() -> str:
-    """Register TVM's own passes, and after them what defines casts and comparisons; return the pipeline's name."""
+    """Register a pipeline of TVM's passes followed by those that define casts and comparisons; return its name."""
     lower, finalize, finalize_device = get_tir_pipeline("default")
 
     def defined() -> Pass:
@@ -215,7 +215,7 @@ def _is_static(shape: Expr | None) -> bool:
 
 
 def _without(func: relax.Function, values: dict[Var, relax.Expr]) -> relax.Function:
-    """Return `func` with variables replaced by their values; calls that nobody reads any more are removed."""
+    """Return a copy of `func` with variables replaced by constants, and without calls that are no longer used."""
 
     def put(binding: relax.VarBinding) -> relax.VarBinding:
         value = structural_map(binding.value, [(Var, lambda var: values.get(var, var))])

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float products and quotients with a constant 0, in a form that TVM does not simplify against IEEE 754.
+"""Float products and quotients with a constant 0, in a form that TVM does not simplify in violation of IEEE 754.
 
-    x / 0    →    x · inf        as -0 → -inf: 0 / 0 and 0 · inf are NaN, all else has the same sign
+    x / 0    →    x · inf        x / -0 with -inf; 0 / 0 and 0 · inf are NaN, other results have equal signs
     0 / x    →    [0] / x
     x · 0    →    x · [0]        a tensor of one axis
 
-TVM takes a number 0 over or times x for 0, where x may be NaN, infinite or 0, and ends at a division by one. Quantised:
-floats alone.
+TVM simplifies 0 / x and 0 · x to 0, although x may be NaN, infinite or 0, and fails with an error for a division by a
+scalar 0. Quantised: floats alone.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def _has_zero(value: Expr) -> bool:
 
 
 def _is_zero(expr: Expr) -> bool:
-    """Whether an expression is the float 0 without axes."""
+    """Whether an expression is a scalar float constant 0."""
     if not isinstance(expr, GenericConst) or not str(expr.ty.dtype).startswith(("float", "bfloat")):
         return False
     return static_shape(expr) == () and not expr.value.numpy().any()

@@ -3,8 +3,8 @@
 
     f(x, c1), g(y, c2) with c1 = c2 bit for bit    →    f(x, c1), g(y, c1)
 
-A constant is stored once for all that read it, and calls on equal constants are equal to all that compare them.
-Exact; quantised parameters likewise.
+A constant is then stored once for all calls that read it, and calls on equal constants are structurally equal. Exact;
+quantised parameters likewise.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _Key = tuple[str, tuple[int, ...], bytes]
 
 
 def merge_constants(mod: IRModule) -> IRModule:
-    """Replace each constant of the Relax functions by the first that is equal to it."""
+    """Replace each constant of the Relax functions by the first constant that equals it."""
     out = mod.clone()
     first: dict[_Key, GenericConst] = {}
 

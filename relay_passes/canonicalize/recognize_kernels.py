@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement of kernels that importers emit as TIR by the Relax operators that compute the same.
+"""Replacement of TIR kernels that importers emit by equal Relax operators.
 
     call_tir(maximum, (x, c))    →    maximum(x, c)
     call_tir(minimum, (x, c))    →    minimum(x, c)
     call_tir(pad, (x,))          →    nn.pad(x, widths, value)
     call_tir(tile, (x,))         →    tile(x, repeats)
-    a bound that stands in the kernel itself becomes the constant c
+    a bound that is a literal in the kernel becomes the constant c
 
-TVM's ONNX importer does so for Clip, Pad and Tile; rules see operators only. A kernel is what topi gives for the
-operator, up to structural equality, whatever its name: exact.
+TVM's ONNX importer emits kernels for Clip, Pad and Tile, but rules match operators only. A kernel is recognised, under
+any name, if it is structurally equal to topi's function for the operator: exact.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from tvm_ffi import structural_equal, structural_walk
 from relay_passes.ir.sources import map_calls, relax_functions, sources_of, with_source
 
 Compute = Callable[..., te.Tensor]
-# A candidate: a function of topi, its arguments, and the Relax operator that computes the same.
+# A candidate: a function of topi, its arguments, and the equivalent Relax operator.
 Guess = tuple[Compute, tuple[object, ...], Expr]
 
 _EXTREMA: tuple[tuple[Compute, Callable[[Expr, Expr], Expr]], ...] = (
@@ -33,7 +33,7 @@ _EXTREMA: tuple[tuple[Compute, Callable[[Expr, Expr], Expr]], ...] = (
 
 
 def recognize_kernels(mod: IRModule) -> IRModule:
-    """Replace the calls by Relax operators; dead code elimination removes kernels that are no longer called."""
+    """Replace calls of recognised kernels by Relax operators; dead code elimination later removes unused kernels."""
     out = mod.clone()
     for gv, func in relax_functions(mod):
         out.update_func(gv, map_calls(func, partial(_recognized, mod)))
@@ -81,7 +81,7 @@ def _extrema(kernel: PrimFunc, call: Call) -> Iterator[Guess]:
 
 
 def _broadcast(a: Expr, b: Expr) -> bool:
-    """Whether two tensors broadcast to each other; topi fails on others."""
+    """Whether two tensors can be broadcast to each other; for others topi raises an error."""
     pairs = zip(reversed(a.ty.shape), reversed(b.ty.shape), strict=False)
     return all(structural_equal(m, n) or _is_one(m) or _is_one(n) for m, n in pairs)
 
@@ -126,7 +126,7 @@ def _numbers(kernel: PrimFunc) -> list[float]:
 
 
 def _shifts(kernel: PrimFunc) -> list[int] | None:
-    """Return, for each axis, the loop variable minus the index of the kernel's only load; None for other kernels."""
+    """Return, per axis, the loop variable minus the index of the kernel's single load; None for other kernels."""
     loads: list[TensorLoad] = []
     structural_walk(kernel.body, [(TensorLoad, loads.append)])
     if len(loads) != 1:

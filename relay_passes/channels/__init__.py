@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of constant and unread channels across the operators of a function."""
+"""Removal of constant and unused channels across the operators of a function."""
 
 from relay_passes.channels.remove_channels import RemovedChannels, remove_channels
 

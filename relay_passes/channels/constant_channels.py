@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analysis of channels that have one constant value for all inputs, and of these values.
+"""Analysis of the channels that are constant for all inputs, and of their values.
 
-    conv2d(x, W)[c] = 0                  if W[c] is 0 wherever x is not constant and 0
+    conv2d(x, W)[c] = 0                  if W[c] is 0 for all input channels except those that are constant 0
     f(a, b)[c] = f(a[c], b[c])           if a[c] and b[c] are constant
     (a · b)[c] = 0                       if a[c] is 0
 
-The weights prove that a channel is constant. Its value is computed by running the calls in the compiler: a copy of them
-for a single spatial position, with all other channels 0, is lowered by `integerize` if it is quantised, and run. So the
-value is bit-identical to that of the original model, whatever the rounding. Data are assumed to be finite: a filter of
-zeros gives 0 for finite data, but NaN for infinities and NaN.
+The weights prove that a channel is constant. Its value is computed by executing the calls in the compiler: a copy of
+them for a single spatial position, with all other channels 0, is lowered (by `integerize` if it is quantised) and run.
+So the value is bit-identical to that of the original model, with all its roundings. Data is assumed to be finite: a
+filter of zeros gives 0 for finite data, but NaN for infinities and NaN.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ Values = Mapping[Var, Array]
 
 
 def constant_channels(flows: Flows, numerics: Numerics) -> tuple[dict[Var, Mask], dict[Var, Array]]:
-    """Return the mask of constant channels of each value, and the constants of values where they matter."""
+    """Return the mask of constant channels of each value, and the channels' constants of the values that need them."""
     hopeful = prove(flows, None)
     asked = [var for var in _asked(flows) if var in hopeful and hopeful[var].any()]
     values = _Probe(flows, hopeful, asked).run(numerics) if asked else {}
@@ -45,7 +45,8 @@ def prove(flows: Flows, values: Values | None) -> dict[Var, Mask]:
 
     Args:
         flows: The flows of the function.
-        values: The constants; if None, each call is assumed to get the constants that it needs, for an upper bound.
+        values: The channels' constants. If None, constants are assumed to be as each call requires, and the result is
+            an upper bound.
     """
     found: dict[Var, Mask] = {}
     for flow in flows.found:
@@ -59,7 +60,7 @@ def prove(flows: Flows, values: Values | None) -> dict[Var, Mask]:
 
 
 def foldable(product: WeightedProduct, found: Constants, values: Values) -> Mask:
-    """Return which channels of a product's data are constant at every tap, padding included."""
+    """Return the mask of a product's input channels that are constant at every tap, padding included."""
     constant = found.get(product.data)
     if constant is None or not product.tracked:
         return np.zeros(product.at.inputs, bool)
@@ -108,7 +109,7 @@ def _equals(link: Link, values: Values, number: Array | float) -> Mask:
 
 
 def _asked(flows: Flows) -> list[Var]:
-    """Return the values whose constants affect the analysis or the removal."""
+    """Return the variables whose channels' constants affect the analysis or the removal."""
     found: dict[Var, None] = {}
     for flow in flows.found:
         if flow.product is not None and flow.product.tracked:
@@ -119,7 +120,7 @@ def _asked(flows: Flows) -> list[Var]:
 
 
 class _Probe:
-    """A copy of the calls that constant channels come from, for one position: each value is [1, channels, 1, 1]."""
+    """A copy, for one spatial position, of the calls that compute constant channels: values are [1, channels, 1, 1]."""
 
     def __init__(self, flows: Flows, hopeful: Constants, asked: list[Var]) -> None:
         self._flows, self._hopeful, self._asked = flows, hopeful, asked
@@ -129,7 +130,7 @@ class _Probe:
         self._values: dict[Var, Var] = {}
 
     def run(self, numerics: Numerics) -> dict[Var, Array]:
-        """Compute the constants of the asked values; channels that are not constant get arbitrary numbers."""
+        """Compute the channels of the requested values; channels that are not constant have arbitrary numbers."""
         needed = self._needed()
         for flow in self._flows.found:
             if flow.var in needed:
@@ -145,7 +146,7 @@ class _Probe:
         return {var: each.reshape(-1) for var, each in zip(self._asked, numbers, strict=True)}
 
     def _needed(self) -> set[Var]:
-        """Return the values that the asked values are computed from and that have constant channels."""
+        """Return the variables with constant channels from which the requested values are computed."""
         needed = set(self._asked)
         for flow in reversed(self._flows.found):
             if flow.var in needed:
@@ -169,7 +170,7 @@ class _Probe:
         return param
 
     def _value(self, var: Var, count: int) -> Var:
-        """Return a value for one position; one without constant channels becomes a parameter, quantised alike."""
+        """Return a value for one position; a value without constant channels becomes a parameter, equally quantised."""
         if var not in self._values:
             call = self._flows.calls.get(var)
             if name_of(var if call is None else call) == "relax.dequantize" and call is not None:
@@ -216,7 +217,7 @@ class _Probe:
         return flow.node.put(operands)
 
     def _average(self, flow: Flow, data: Var, window: tuple[int, int]) -> Call:
-        """Return a sum or average over as many equal numbers as in the model, so that it rounds equally."""
+        """Return a sum or average over as many equal numbers as in the model, so that the rounding is equal."""
         spread = self._emit(relax.op.broadcast_to(data, [1, data.ty.shape[1], *window]), flow.node.call)
         call = flow.node.call
         if flow.node.name in ("relax.mean", "relax.sum"):
@@ -231,7 +232,7 @@ class _Probe:
         return self._emit(expr, flow.node.call) if isinstance(expr, Call) else expr
 
     def _product(self, product: WeightedProduct, flow: Flow) -> Call:
-        """Return a product restricted to constant channels, with the taps of each filter summed to one."""
+        """Return a product restricted to constant channels, with the taps of each filter summed to a single tap."""
         at = product.at
         filters = self._hopeful[flow.var].reshape(-1, 1)
         taps = np.where(filters, product.sums, 0).reshape(at.outputs, -1, 1, 1)
@@ -246,7 +247,7 @@ class _Probe:
 
 
 def _line(static: Static, axis: int | None) -> Static:
-    """Reduce a constant to one position along all axes but the channels': [1, channels, 1, 1] or [1, 1, 1, 1]."""
+    """Return a constant at one position along all axes except channels: [1, channels, 1, 1] or [1, 1, 1, 1]."""
     data: np.ndarray[Any, Any] = static.data
     first = tuple(slice(None) if a == axis else 0 for a in range(data.ndim))
     line = replace(static, data=data[first].reshape(1, -1, 1, 1), axis=1)

@@ -2,9 +2,9 @@
 """Analysis of which channels of a call's result are computed from which channels of its operands.
 
     relu, add, max_pool, quantize, …       channel c from channel c of each operand
-    concat, split                          channel c from channel c less an offset
+    concat, split                          channel c from channel c minus an offset
     reshape [N, C, H, W] → [N, C·H·W]      channel c·H·W + i from channel c
-    conv2d, matmul                         every channel from all; in groups, from those of its group
+    conv2d, matmul                         every channel from all channels (of its group)
 
 Channels are tracked from a convolution or matrix product on, along its output channel axis, through calls that keep
 channels separate. All other calls read all channels of their operands, and their results have no tracked channels.
@@ -83,9 +83,9 @@ class WeightedProduct:
 
     @property
     def sums(self) -> Array:
-        """The sum of the taps, [outputs, inputs / groups]: the factor of an input channel with one value everywhere.
+        """The sum of the taps, [outputs, inputs / groups], which is the factor of a constant input channel.
 
-        int64 without zero point for quantised weights, else float64.
+        For quantised weights int64, with the zero point subtracted; else float64.
         """
         if self.weight.scale is None:
             return np.asarray(self._taps.sum(-1, dtype=np.float64))
@@ -113,14 +113,16 @@ class Flow:
         node: The call that computes the result.
         var: The variable of the result.
         axis: The channel axis of the result.
-        links: The channels that the result's channels are computed from; for a grouped product, the channels
-            that stay or go together.
-        sliced: For each operand that is a constant with one value per channel, the axis of these; None for others.
-        constant: Condition for a constant channel of the result: "each" operand's channel is constant; "needs": also
-            equal to `needs`; "alike": all are constant and equal; "factor": as "each", or one of them is 0.
-        needs: The value for "needs".
-        window: Height and width of the window of a sum or average without padding.
-        product: The weights of a convolution or matrix product.
+        links: The operand channels from which each result channel is computed; for a grouped product, the channels that
+            must be removed together.
+        sliced: For each operand that is a constant with one value per channel, its channel axis; None for other
+            operands.
+        constant: Condition under which a channel of the result is constant. "each": the channel of each operand is
+            constant. "needs": it is also equal to `needs`. "alike": all channels are constant and equal. "factor": as
+            "each", or one operand's channel is 0.
+        needs: The value for the condition "needs".
+        window: Height and width of the window of a sum or average without padding; None for other calls.
+        product: The weights of a convolution or matrix product; None for other calls.
         whole: Whether no channel of the result can be removed.
     """
 
@@ -147,10 +149,10 @@ class Flows:
 
     Attributes:
         found: The flows in program order.
-        axes: Value with tracked channels → channel axis.
-        whole: Values of which all channels must stay, since a call or the output reads them all.
-        statics: Value that is known at compile time → constant.
-        calls: Value → the call that computes it.
+        axes: Channel axis of each value with tracked channels.
+        whole: Values whose channels must all be kept, because a call or the output reads all of them.
+        statics: Constant of each value that is known at compile time.
+        calls: Call that computes each value.
     """
 
     found: list[Flow]
@@ -231,7 +233,7 @@ def _product(node: BoundCall, flows: Flows) -> list[Flow]:
 
 
 def _together(data: Var, at: Channels) -> Link:
-    """Return the link that lets the input and output channels of a group only be removed together."""
+    """Return the link by which the input and output channels of a group can only be removed together."""
     ins = np.arange(at.inputs).reshape(at.groups, -1)
     outs = np.arange(at.outputs).reshape(at.groups, -1)
     inside = np.concatenate([ins.reshape(-1), np.repeat(ins[:, 0], outs.shape[1])])
@@ -282,13 +284,13 @@ def _along(node: BoundCall, flows: Flows) -> Flow | None:
 
 
 def _kept(node: BoundCall, data: Var, axis: int, to: int | None = None, **more: Any) -> Flow:
-    """Return the flow of a call whose result has the channels of its data."""
+    """Return the flow of a call whose result has the same channels as its data."""
     every = np.arange(shape_of(data)[axis])
     return Flow(node, node.var, axis if to is None else to, (Link(data, every, every),), **more)
 
 
 def _pool(node: BoundCall, flows: Flows) -> Flow | None:
-    """Return the flow of a pool. An average of equal numbers is that number, rounded, without padding."""
+    """Return the flow of a pool; an average of constant channels is constant only without padding."""
     data, attrs = node.operands[0], node.call.attrs
     axis, layout = flows.axes.get(data), str(attrs.layout)
     if axis is None or layout.find("C") != axis:
@@ -309,7 +311,7 @@ def _pool(node: BoundCall, flows: Flows) -> Flow | None:
 def _resize(node: BoundCall, flows: Flows) -> Flow | None:
     data, attrs = node.operands[0], node.call.attrs
     axis = flows.axes.get(data)
-    # An extrapolation value other than 0 stands for positions outside of the image.
+    # With an extrapolation value other than 0, positions outside of the image are not equal to the channel's constant.
     if axis is None or float(attrs.extrapolation_value) or str(attrs.layout).find("C") != axis:
         return None
     return _kept(node, data, axis, constant="needs")
@@ -363,7 +365,7 @@ def _permute(node: BoundCall, flows: Flows) -> Flow | None:
 def _concat(node: BoundCall, flows: Flows) -> Flow | None:
     known = [flows.axes.get(operand) for operand in node.operands]
     axis = known[0]
-    # An operand without tracked channels could not be sliced to match the others.
+    # All operands must have tracked channels, because others could not be sliced in the same way.
     if axis is None or any(each != axis for each in known) or node.call.attrs.axis is None:
         return None
     sizes = [shape_of(operand)[axis] for operand in node.operands]
@@ -393,7 +395,7 @@ def _split(node: BoundCall, flows: Flows) -> list[Flow]:
         first = start if along == axis else 0
         found.append(Flow(node, var, axis, (Link(data, np.arange(first, first + size), np.arange(size)),)))
         start += size
-    # An unread part has no variable, so that its channels are unknown.
+    # An unused part has no variable, so its channels cannot be tracked.
     return found if along != axis or start == shape_of(data)[axis] else []
 
 
@@ -411,9 +413,9 @@ _READERS: dict[str, Callable[[BoundCall, Flows], Flow | None]] = {
 
 
 def has_candidates(flows: Flows) -> bool:
-    """Whether any product has a filter or an input channel of zeros, or any constant factor has a 0.
+    """Whether a product has a filter or an input channel of zeros, or a constant factor contains a 0.
 
-    If not, no channel of the function is constant or unread.
+    If not, no channel of the function is constant or unused.
     """
     for flow in flows.found:
         if flow.product is not None:
@@ -429,7 +431,7 @@ def has_candidates(flows: Flows) -> bool:
 
 
 def quantized_data(var: Var, flows: Flows) -> tuple[float, bool]:
-    """Return the scale of a dequantised value, looking through layout changes and max pools, and whether it has one."""
+    """Return (scale, whether there is one) of a dequantised value, traced through layout changes and max pools."""
     call = flows.calls.get(var)
     while call is not None and name_of(call) in (*SHAPE_ONLY, "relax.permute_dims", "relax.nn.max_pool2d"):
         call = flows.calls.get(call.args[0])

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of dead channels, which are constant or unread, together with the weights that compute and read them.
+"""Removal of dead channels (constant or unused), together with the weights that compute and read them.
 
     conv2d(relu(conv2d(x, V) + b), W)    →    conv2d(relu(conv2d(x, V') + b'), W') + c
         V', b', W' without the channels whose filters V[c] are 0
         c = Σ W[:, c] · relu(b[c]), summed over the window; no addition if that is 0
 
 A channel is removed together with all channels that it is linked to by residual sums, concatenations, depthwise
-convolutions and pools, up to the products that sum over it. It stays if it reaches the model's output, a call that
-mixes channels, or a convolution that pads it with 0 while its constant is not 0. Each value keeps at least one channel.
+convolutions and pools, up to the products that sum over it. It is kept if it reaches the model's output, a call that
+mixes channels, or a convolution that pads it with 0 although its constant is not 0. At least one channel of each value
+is kept.
 
-The results are the same: only zeros are left out of sums. In float, a constant other than 0 is added after the sum
-instead of in it, which can change last bits like any other order of summation. Data are assumed to be finite, since
-0 · inf is NaN. For quantised models, the constants are whole units of the accumulators, and results are bit-identical.
+The results are the same: only zeros are removed from sums. In float, a constant other than 0 is added after the sum
+instead of in it, which can change last bits like any other order of summation. Data is assumed to be finite, since
+0 · inf is NaN. For quantised models, the constants are integers in units of the accumulators, and results are
+bit-identical.
 """
 
 import math
@@ -47,14 +49,14 @@ _INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True)
 class RemovedChannels:
-    """Channels that were removed from a convolution or matrix product.
+    """The channels that were removed from one convolution or matrix product, for reports.
 
     Attributes:
         nodes: Source nodes of the product.
         channels: Indices of output channels that are no longer computed.
-        of: Number of output channels before.
+        of: Number of output channels before the removal.
         inputs: Indices of input channels that are no longer read.
-        of_inputs: Number of input channels before.
+        of_inputs: Number of input channels before the removal.
         macs: Number of multiply-accumulates saved.
         weight_bytes: Bytes of weights saved.
     """
@@ -78,8 +80,8 @@ def remove_channels(
         numerics: The numerics of quantised operators.
 
     Returns:
-        The module (the same object if nothing was removed), the removed channels by product, and the constant channels
-        that stay, with the reason.
+        The module (the same object if no channel was removed), the removed channels by product, and the constant
+        channels that were kept, with the reason.
     """
     out, removed, kept = mod.clone(), [], []
     for gv, func in relax_functions(mod):
@@ -98,14 +100,14 @@ def remove_channels(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Decision which channels stay.
+    """The decision which channels are kept.
 
     Attributes:
         flows: The flows of the function.
-        keeps: Value → mask of the channels that stay.
-        folded: Result of a product → mask of the channels of its data whose constants can be folded into a bias.
-        numbers: Value → the constants of its channels.
-        constant: Value → mask of its constant channels.
+        keeps: Mask of the kept channels of each value.
+        folded: For the result of each product, mask of the input channels whose constants can be folded into a bias.
+        numbers: Constants of the channels of each value.
+        constant: Mask of the constant channels of each value.
     """
 
     flows: Flows
@@ -125,11 +127,11 @@ class _Plan:
         return cls(flows, _kept(flows, folded), folded, numbers, constant)
 
     def kept(self, var: Var) -> Index:
-        """Return the indices of the channels of a value that stay."""
+        """Return the indices of the kept channels of a value."""
         return np.flatnonzero(self.keeps[var])
 
     def removed(self) -> list[RemovedChannels]:
-        """Return the removed channels of each product that loses any."""
+        """Return the removed channels of each product from which channels were removed."""
         products = ((flow, flow.product) for flow in self.flows.found if flow.product is not None)
         found = (self._removed(flow, product) for flow, product in products)
         return [each for each in found if each.channels or each.inputs]
@@ -138,7 +140,7 @@ class _Plan:
         at, data = product.at, product.data
         outs = self.keeps[flow.var]
         ins = self.keeps[data] if product.tracked else np.ones(at.inputs, bool)
-        # In a grouped product, input channels are removed with their whole group.
+        # In a grouped product, input channels are only removed with their whole group.
         left = outs.mean() * (ins.mean() if at.groups == 1 else 1.0)
         counted = shape_of(data if is_transposed(flow.node.call) else flow.var)
         per_channel = product.weight.data.size // (at.inputs if is_transposed(flow.node.call) else at.outputs)
@@ -153,7 +155,7 @@ class _Plan:
         )
 
     def diagnostics(self) -> list[Diagnostic]:
-        """Return the products whose constant input channels stay because they are padded with 0."""
+        """Return a diagnostic for each product whose constant input channels are kept because of padding with 0."""
         found: list[Diagnostic] = []
         for flow in self.flows.found:
             if flow.var not in self.folded or flow.product is None:
@@ -174,7 +176,7 @@ class _Plan:
 
 
 def _has_units(product: WeightedProduct, flows: Flows, numbers: dict[Var, Array]) -> Mask:
-    """Return which channels of the data are 0, or are a whole number of accumulator units."""
+    """Return the mask of input channels whose constant is 0, or contributes an integer to the accumulators."""
     everywhere = np.ones(product.at.inputs, bool)
     if product.weight.scale is None or quantized_data(product.data, flows)[1]:
         return everywhere
@@ -194,7 +196,7 @@ def _kept(flows: Flows, folded: dict[Var, Mask]) -> dict[Var, Mask]:
 
 
 def _spread(flows: Flows, folded: dict[Var, Mask], keeps: dict[Var, Mask]) -> None:
-    """Extend the kept channels by all that they are linked to or computed from, up to a fixed point."""
+    """Add to the kept channels all channels that they are linked to or computed from, up to a fixed point."""
     count = -1
     while count != (count := sum(int(mask.sum()) for mask in keeps.values())):
         for flow in (*reversed(flows.found), *flows.found):
@@ -228,7 +230,7 @@ class _Writer(FunctionWriter):
         return self._emit(expr, static.nodes or names) if isinstance(expr, Call) else expr
 
     def _call(self, flow: Flow, names: Names) -> Call:
-        """Return a call that keeps channels separate, on the channels that stay."""
+        """Return a call that keeps channels separate, applied to the kept channels."""
         stay = self._plan.kept(flow.var)
         sliced = flow.sliced or (None,) * len(flow.node.operands)
         operands: list[Expr] = []
@@ -250,7 +252,7 @@ class _Writer(FunctionWriter):
         return flow.node.put(operands)
 
     def _ends(self, flow: Flow) -> list[int]:
-        """Return the split indices for the channels that stay."""
+        """Return the indices of a split, adjusted to the kept channels."""
         parts = [var for _, var in sorted(flow.node.outputs, key=lambda output: output[0] or 0)]
         return [int(end) for end in np.cumsum([self._plan.kept(var).size for var in parts])[:-1]]
 
@@ -304,7 +306,7 @@ _DEQUANTIZE: Attrs = relax.op.dequantize(
 
 
 def _taken(static: Static, axis: int, stay: Index) -> Static:
-    """Return a constant with only the channels `stay` along an axis."""
+    """Return a copy of a constant with only the channels `stay` along an axis."""
     if static.data.shape[axis] == stay.size:
         return static
     new = replace(static, data=np.ascontiguousarray(static.data.take(stay, axis)))

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matmuls of one value with constants become one matmul, whose result is split: attention's Q, K and V.
+"""Matmuls of one value with several constants become one matmul whose result is split, such as attention's Q, K and V.
 
     q = x · Wq + bq, k = x · Wk + bk, v = x · Wv + bv
     →    q, k, v = split(x · [Wq Wk Wv] + [bq bk bv]) along the last axis
 
-Only where each composite is a float32 matmul with its bias or without, and all alike: a further step, such as relu,
-would no longer be inside of it. Exact: each element is the same sum. Upstream's CombineParallelMatmul does not see
+Composites are combined only if all are float32 matmuls with a bias, or all without: another step, such as relu, could
+no longer be part of the composite. Exact: each element is the same sum. TVM's CombineParallelMatmul does not match
 constants.
 
-And only where it wins, by the estimate that the caller brings: the split is a copy, and it pays where columns are not
-whole tiles, or where the data of all products would come from beyond the cache each time. Where the combined value
-itself leaves the cache before it is split, the estimate says so.
+They are combined only if the caller's estimate is lower: the split is a copy, which is worthwhile if columns are no
+multiple of a tile, or if each product would read the data from memory. The estimate includes the memory traffic of a
+combined value that exceeds the cache.
 
-Quantised: integers are left, for each result is requantised to its own zero point inside of its composite.
+Quantised: integer matmuls are not combined, because each composite requantises to a different zero point.
 """
 
 import math
@@ -44,14 +44,14 @@ _FLOAT_BYTES = 4
 
 
 class MatmulCosts(Protocol):
-    """Estimates for one core, in cycles."""
+    """Interface of the cost estimates, in cycles on one core."""
 
     @property
     def cache(self) -> int:
-        """Size in bytes of the last cache level that belongs to one core."""
+        """Size in bytes of the last cache level that is private to one core."""
 
     def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
-        """Estimate a float32 linear layer with constant weights, for data of that shape; None if unknown."""
+        """Estimate a float32 linear layer with constant weights for data of a shape; None if there is no estimate."""
 
     def split(self, shape: Sequence[int]) -> float:
         """Estimate splitting a float32 value along its last axis."""
@@ -59,7 +59,7 @@ class MatmulCosts(Protocol):
 
 @dataclass(frozen=True)
 class _Parallel:
-    """Matmuls of the same value, either all with a bias or all without."""
+    """Matmuls of the same value, either all with a bias or all without a bias."""
 
     members: tuple[FusionGroup, ...]
 
@@ -83,13 +83,13 @@ def combine_matmuls(
     costs: MatmulCosts,
     record: RewriteRecord | None = None,
 ) -> IRModule:
-    """Combine matmuls of one value that `fuse` would make composites of, where the estimates say that it is faster.
+    """Combine matmuls of one value that `fuse` would turn into composites, if the estimates are lower.
 
     Args:
-        mod: As for `fuse`, before it.
-        vocabulary: As for `fuse`.
+        mod: Module before `fuse`, in the form that `fuse` requires.
+        vocabulary: See `fuse`.
         costs: Cost estimates that decide whether to combine.
-        record: Takes note of what was combined and what was not, if given.
+        record: Records combined matmuls and rejections, unless None.
     """
     out = mod.clone()
     applied: list[Names] = []
@@ -122,7 +122,7 @@ def _parallel(groups: Sequence[FusionGroup]) -> list[_Parallel]:
 
 
 def _no_gain(parallel: _Parallel, costs: MatmulCosts) -> Diagnostic | None:
-    """Return why the matmuls are cheaper apart, or None."""
+    """Return why separate matmuls are cheaper; None if combining them is cheaper."""
     first = parallel.members[0].bindings
     data, widths, bias = static_shape(first[0].value.args[0]), parallel.widths, len(first) > 1
     if data is None:
@@ -206,7 +206,7 @@ def _emitted(parallel: _Parallel) -> Iterator[relax.VarBinding]:
     yield (value := _bound(product, anchors))
     if len(parallel.members[0].bindings) > 1:
         adds = [member.bindings[1] for member in parallel.members]
-        # `fuse` takes a bias into a composite only if it has one element per column, so these have.
+        # `fuse` accepts a bias only if it has one element per column, so all biases here have.
         biases = [_values(_constant(add.value)).reshape(-1) for add in adds]
         yield (value := _bound(relax.op.add(value.var, tensor_const(np.concatenate(biases))), adds))
     parts = relax.op.split(value.var, list(accumulate(parallel.widths))[:-1], axis=-1)

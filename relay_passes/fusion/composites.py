@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a composite's description, which the fusion passes read and the kernels' package implements."""
+"""Interfaces of composite specifications, which fusion passes use and `schedules.composites.specs` implements."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class EpilogueStep(Protocol):
-    """One call that may follow an anchor."""
+    """Interface of an epilogue step, one call that may follow the anchor of a composite."""
 
     @property
     def op(self) -> str:
@@ -14,7 +14,7 @@ class EpilogueStep(Protocol):
 
     @property
     def also(self) -> Sequence[str]:
-        """Operators that may stand in its place, such as the same routine of another numerics."""
+        """Alternatives to `op`, such as the same routine of another numerics."""
 
     @property
     def operand(self) -> str | None:
@@ -24,9 +24,9 @@ class EpilogueStep(Protocol):
     def broadcast(self) -> str | None:
         """Shape of the second operand; None if there is none.
 
-        "last-axis" has as many elements as that axis, "per-channel" that many or one, "per-row" one for each row along
-        it, or one, "same-shape" is the value's, "scalar" has one element, "any" does not enlarge the value,
-        "contracted" is a matmul's right side with the value's leading axes.
+        "last-axis": as many elements as the value's last axis. "per-channel": as many, or one. "per-row": one per row
+        along the last axis, or one. "same-shape": the value's shape. "scalar": one element. "any": any shape that
+        broadcasts to the value's. "contracted": the right side of a matmul, with the value's leading axes.
         """
 
     @property
@@ -43,7 +43,7 @@ class EpilogueStep(Protocol):
 
     @property
     def registers(self) -> int:
-        """Vector registers that the step occupies for all outputs, as a look-up table does."""
+        """Number of vector registers that the step occupies during the whole kernel, such as for a look-up table."""
 
     @property
     def weighed(self) -> bool:
@@ -51,7 +51,7 @@ class EpilogueStep(Protocol):
 
 
 class CompositeSpec(Protocol):
-    """The description of a composite: an anchor, and the steps that may follow it."""
+    """Interface of a composite's specification: its anchor, and the steps that may follow."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class CompositeSpec(Protocol):
 
     @property
     def constant_operands(self) -> tuple[int, ...]:
-        """Operands of the anchor that must be constants."""
+        """Indices of the anchor's operands that must be constants."""
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class CompositeSpec(Protocol):
 
     @property
     def epilogue(self) -> Sequence[EpilogueStep]:
-        """The steps in the order that they may follow; each occurs at most once."""
+        """The possible steps, in their order; each occurs at most once."""
 
     @property
     def anchor_dtype(self) -> str:
@@ -79,7 +79,7 @@ class CompositeSpec(Protocol):
 
     @property
     def spare_registers(self) -> int:
-        """Vector registers that a kernel's tile leaves free for steps; steps that need more would spill."""
+        """Number of vector registers that a kernel's tile leaves free for steps; steps that need more would spill."""
 
     @property
     def pad(self) -> bool:
@@ -91,11 +91,11 @@ class CompositeSpec(Protocol):
 
     @property
     def permuted(self) -> Sequence[tuple[int, int]]:
-        """Operands of the anchor whose `permute_dims` may be part of the composite.
+        """(operand, n) for each operand of the anchor whose `permute_dims` may be part of the composite.
 
-        Each has a number n: the axis that is contiguous before the permutation must be among its last n axes.
+        The contiguous axis before the permutation must be one of the last n axes after it.
         """
 
     @property
     def widened(self) -> str:
-        """Dtype of operands, of steps too, whose cast from it may be part of the composite; none if empty."""
+        """Dtype from which casts of operands (also of steps) may be part of the composite; no casts if empty."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of anchors and epilogue steps against a composite's description, with the reason why one does not fit."""
+"""Checks of anchors and epilogue steps against a composite's spec, with the reason if one does not match."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,17 @@ from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import sources_of
 from schedules.diagnostic import Diagnostic
 
-# Operators that take the value as either operand.
+# Operators for which the value may be either operand.
 _COMMUTATIVE = ("relax.add", "relax.multiply", "qdq.add", "tosa.add")
 
 
 def at(misfit: Diagnostic, binding: relax.Binding) -> Diagnostic:
-    """Return why a call is not the anchor or step, with the source nodes of a binding."""
+    """Return a diagnostic of a misfit, with the source nodes of a binding."""
     return replace(misfit, nodes=sources_of(binding.value))
 
 
 def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) -> str | None:
-    """Return the name of the operator or routine that `expr` calls; None if it is no such call."""
+    """Return the name of the operator or routine that `expr` calls; None for other expressions."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return None
     if expr.op.name == "relax.call_tir":
@@ -33,13 +33,13 @@ def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) 
 
 
 def tensors_of(call: Call) -> list[Expr]:
-    """Return the tensor arguments of a call, those in the argument tuple of a call_tir included."""
+    """Return the tensor arguments of a call; for a call_tir those in its argument tuple."""
     flat = [e for arg in call.args for e in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
     return [arg for arg in flat if isinstance(arg.ty, relax.TensorType)]
 
 
 def no_anchor(spec: CompositeSpec, call: Call) -> Diagnostic | None:
-    """Return why a call of the anchor's operator is no anchor of a composite, or None if it is one."""
+    """Return why a call of the anchor's operator is no anchor of a composite; None if it is one."""
     tensors = tensors_of(call)
     dtype = str(tensors[0].ty.dtype)
     if dtype not in spec.dtypes:
@@ -61,7 +61,7 @@ def no_anchor(spec: CompositeSpec, call: Call) -> Diagnostic | None:
 
 
 def reachable(steps: Sequence[EpilogueStep]) -> Iterator[EpilogueStep]:
-    """Yield the steps that may come next: all up to the first required one."""
+    """Yield the steps that may come next: all steps up to the first required one."""
     for step in steps:
         yield step
         if step.required:
@@ -75,7 +75,7 @@ def no_step(
     steps: Sequence[EpilogueStep],
     misfits: Sequence[Diagnostic | None],
 ) -> Diagnostic:
-    """Return why `follower` is not one of `steps`."""
+    """Return why `follower`, the call after a composite, matches none of `steps`."""
     for step, misfit in zip(steps, misfits, strict=True):
         if _is_of(step, op) and misfit is not None:
             others = sources_of(follower.value)
@@ -92,7 +92,7 @@ def _is_of(step: EpilogueStep, op: str | None) -> bool:
 
 
 def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Diagnostic | None:
-    """Return why `follower`, a call of `op` on `value`, cannot be this epilogue step, or None if it can."""
+    """Return why `follower`, a call of `op` on `value`, cannot be this epilogue step; None if it can."""
     if not _is_of(step, op):
         return Diagnostic.of("it is not the operator of the step", step.op, op)
     call, shape = follower.value, static_shape(value)
@@ -132,7 +132,7 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
         "per-channel": last_axis or math.prod(shape) == 1,
         "per-row": math.prod(shape) == 1 or shape == (*value[:-1], 1),
         "any": True,
-        # Both matrices have the same batch axes; a vector or broadcasting would change the shape in other ways.
+        # Both matrices must have the same batch axes; vectors or broadcasting would change the shape in other ways.
         "contracted": shape[:-2] == value[:-2] and len(shape) == len(value),
     }
     return (
@@ -143,5 +143,5 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
 
 
 def label(binding: relax.Binding) -> str:
-    """Return how messages name a binding: its source nodes, or its variable."""
+    """Return the name of a binding for messages: its source nodes, or its variable."""
     return ", ".join(sources_of(binding.value)) or str(binding.var.name)

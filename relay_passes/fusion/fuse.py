@@ -5,7 +5,7 @@
     with the private function arm_linear_fc, attributes Composite="arm.linear" and Primitive, which holds the three
     calls and the constants W and b
 
-The caller gives the composites as data; `grouping` finds where they begin and end.
+The caller passes the specs of composites as data; `grouping` finds the composites in a function.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,15 @@ from schedules.diagnostic import Diagnostic
 
 
 class FusionCosts(Protocol):
-    """The estimates that decide whether a step is fused."""
+    """Interface of the estimates that decide whether a `weighed` step is fused."""
 
     def dearer(
         self, composite: relax.Function, routines: Mapping[str, PrimFunc]
     ) -> tuple[str, str, str] | None:
-        """Return why the last call of a composite is cheaper in a separate kernel, or None.
+        """Return why the last call of a composite is cheaper in a separate kernel; None if fusing it is cheaper.
 
         Args:
-            composite: The composite, with that call in it.
+            composite: The composite function, including this call.
             routines: Routines that it calls by call_tir, by name.
 
         Returns:
@@ -48,16 +48,16 @@ def fuse(
     costs: FusionCosts | None = None,
     record: RewriteRecord | None = None,
 ) -> IRModule:
-    """Move each composite of `mod` into a private function of its own and call that.
+    """Move each composite of `mod` into a separate private function, and call this function.
 
     Args:
-        mod: Canonical; every call named.
-        vocabulary: The composites, the preferred first where two have the same anchor.
-        costs: Decides on steps that are weighed; without it none is taken.
-        record: Takes note of what was formed and what was not, if given.
+        mod: Module in canonical form, with source names on all calls.
+        vocabulary: The specs of composites, in order of preference for specs with the same anchor.
+        costs: Estimates for `weighed` steps; if None, no such step is fused.
+        record: Records composites and rejections, unless None.
 
     Returns:
-        The module. A call of a composite carries the source names of all the calls inside.
+        The module. The call of a composite has the source names of all calls in the composite.
     """
     builder = relax.BlockBuilder(mod)
     routines = routines_of(mod)
@@ -83,7 +83,7 @@ def fuse(
 
 
 def _note(record: RewriteRecord, groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) -> None:
-    """Record for each composite where it was formed, and why it takes in no more, or why there is none."""
+    """Record, for each spec, the formed composites, and why no further call (or no composite) was possible."""
     for spec in vocabulary:
         formed = [found for grouping in groupings for found in grouping.groups if found.spec is spec]
         left = [why for grouping in groupings for of, why in grouping.left if of is spec]
@@ -92,12 +92,12 @@ def _note(record: RewriteRecord, groupings: Sequence[Grouping], vocabulary: Sequ
 
 
 def pass_name(spec: CompositeSpec) -> str:
-    """Return the name under which a record lists the composite: "fuse:linear" for "arm.linear"."""
+    """Return the name of a composite in a record: "fuse:linear" for "arm.linear"."""
     return f"fuse:{spec.name.removeprefix('arm.')}"
 
 
 def routines_of(mod: IRModule) -> dict[str, str]:
-    """Return, by name, what each PrimFunc that a numerics defines computes, such as "qdq.requantize"."""
+    """Return the attribute "numerics", such as "qdq.requantize", of each routine of a module, by function name."""
     return {
         gvar.name_hint: str(func.attrs["numerics"])
         for gvar, func in mod.functions_items()
@@ -118,13 +118,13 @@ def _function(builder: relax.BlockBuilder, found: FusionGroup) -> tuple[relax.Fu
     block = structural_map(block, [(Var, lambda var: copies.get(var, var))])
     body = relax.SeqExpr([block], copies[root])
     func = relax.Function([copies[var] for var in operands], body, root.ty)
-    # The attribute `sources` keeps equal composites of different nodes from being merged into one function.
+    # The attribute `sources` prevents equal composites of different nodes from being merged into one function.
     attributes = {"Composite": found.spec.name, "Primitive": True, "sources": list(found.nodes)}
     return builder.normalize(func).with_attrs(attributes), operands
 
 
 def _outlined(builder: relax.BlockBuilder, found: FusionGroup) -> Call:
-    """Add the group's function to the module; returns the call that takes the group's place."""
+    """Add the group's function to the module; return the call that replaces the group."""
     func, operands = _function(builder, found)
     names, root = found.nodes, found.bindings[-1].var
     symbol = builder.add_func(func, identifier(f"{found.spec.name}/{names[0] if names else root.name}"))

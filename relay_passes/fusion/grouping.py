@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find composites in a function: an anchor, the longest chain of epilogue steps, and why the chain ends there.
+"""Find the composites in a function: an anchor, the longest chain of epilogue steps, and why no further step follows.
 
-A value that more than one call needs, or the caller of the function, ends its composite. A step that goes along an
-axis goes along the last one. A step that needs more registers than the kernel's tile leaves ends it, too, and one that
-is weighed and found dearer than by itself.
+A composite ends with a value that more than one call, or the caller of the function, uses. A step along an axis must be
+along the last axis. A composite also ends before a step that needs more registers than the kernel's tile leaves free,
+and before a `weighed` step that is cheaper in a separate kernel.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class FusionGroup:
     Attributes:
         spec: The composite's spec.
         bindings: Calls of the group, the anchor first.
-        end: Why no further call belongs to it.
+        end: Why no further call belongs to the composite.
     """
 
     spec: CompositeSpec
@@ -52,7 +52,7 @@ class FusionGroup:
 
 @dataclass(frozen=True)
 class Grouping:
-    """The composites of one function, and each anchor and spec that formed none, with the reason."""
+    """The composites of one function, and the reasons of anchors that formed no composite, by spec."""
 
     groups: tuple[FusionGroup, ...]
     left: tuple[tuple[CompositeSpec, Diagnostic], ...]
@@ -68,13 +68,13 @@ def group(
     routines: Mapping[str, str] = MappingProxyType({}),
     weigh: Weigh | None = None,
 ) -> Grouping:
-    """Return the composites of `func` in program order; of specs with the same anchor, the first that can be formed.
+    """Return the composites of `func` in program order; of specs with the same anchor, the first possible is used.
 
     Args:
         func: Function in A-normal form.
         vocabulary: Specs of the composites.
-        routines: For each function that is called by call_tir what it computes, such as "qdq.requantize".
-        weigh: Decides on steps that are weighed; without it none is taken.
+        routines: Attribute "numerics", such as "qdq.requantize", of each function that is called by call_tir.
+        weigh: Estimates for `weighed` steps; if None, no such step is fused.
     """
     finder = _Finder(func, vocabulary, routines, weigh)
     groups: list[FusionGroup] = []
@@ -91,7 +91,7 @@ def group(
 
 
 class _Finder:
-    """Composites of one function; `taken` are the variables that belong to one already."""
+    """The search for composites in one function; `taken` has the variables that already belong to a composite."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Finder:
         self.taken: set[Var] = set()
 
     def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, FusionGroup | Diagnostic]]:
-        """Return, for each spec with this anchor, the composite around `binding` or why there is none."""
+        """Return, for each spec with this anchor, the composite with anchor `binding`, or why there is none."""
         operator = operator_of(binding.value, self._routines)
         if binding.var in self.taken:
             return []
@@ -164,7 +164,7 @@ class _Finder:
         return self._weigh(self._group(spec, chain, Diagnostic.of("it is weighed")))
 
     def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
-        """Return the constant pad of operand 0, if the composite takes one and nothing else reads it."""
+        """Return the binding of operand 0's constant padding, if it can be part of the composite; else no binding."""
         pad = self._bindings.get(tensors_of(anchor.value)[0])
         if not spec.pad or pad is None or operator_of(pad.value) != "relax.nn.pad":
             return ()
@@ -173,7 +173,7 @@ class _Finder:
         return (pad,)
 
     def _before(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Iterable[relax.VarBinding]:
-        """Return the permutations and casts of operands that the composite takes and that nothing else reads."""
+        """Return the bindings of operands' permutations and casts that can be part of the composite."""
         found = []
         for index, tensor in enumerate(tensors_of(chain[0].value)):
             found += self._moves(spec, tensor, dict(spec.permuted).get(index, 0))
@@ -184,7 +184,7 @@ class _Finder:
         return {binding.var: binding for binding in found}.values()
 
     def _moves(self, spec: CompositeSpec, value: Expr, among: int) -> list[relax.VarBinding]:
-        """Return the moves of one operand; a permutation must keep the contiguous axis among the last ones."""
+        """Return the bindings of one operand's permutation or cast that can be part of the composite; else none."""
         found: list[relax.VarBinding] = []
         while (binding := self._bindings.get(value)) is not None and self._end(binding.var) is None:
             operator = operator_of(binding.value)
@@ -197,7 +197,7 @@ class _Finder:
         return found[::-1]
 
     def _end(self, value: Var) -> Diagnostic | None:
-        """Return why no call may follow `value` in a composite, or None."""
+        """Return why no call may follow `value` in a composite; None if one may."""
         users = self._consumers.get(value, [])
         if not isinstance(value, relax.DataflowVar):
             return Diagnostic.of("its value is an output")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Concatenations of many tensors as a tree of smaller ones: TVM takes minutes to lower hundreds of operands.
 
-    concat(a, b, …)    →    concat(concat(a, b, …), concat(…), …)        of more than WIDEST operands
+    concat(a, b, …)    →    concat(concat(a, b, …), concat(…), …)        if there are more than WIDEST operands
 
-Quantised: it moves integers once more, after `integerize`; what a model of some dozens of operands computes stays.
+Quantised: runs after `integerize`, and copies integers once more. Concatenations of some dozens of operands do not
+change.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phase `integerize`: from QDQ form to integer arithmetic, as a numerics defines it."""
+"""The phase `integerize`: models in QDQ form are rewritten to integer operators, defined by a numerics."""
 
 from relay_passes.integerize.integerize import integerize
 from relay_passes.integerize.numerics import Numerics

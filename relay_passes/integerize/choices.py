@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer forms of comparisons, elementwise choices between two tensors, argmax and argmin of quantised tensors.
 
-    greater(dequantize(x), dequantize(y))     →    greater(x, y)             both quantised alike
-    greater(dequantize(x), c)                 →    greater_equal(x, least)   the least x whose real number exceeds c
+    greater(dequantize(x), dequantize(y))     →    greater(x, y)             if both have the same quantisation
+    greater(dequantize(x), c)                 →    greater_equal(x, t)       t: the minimum x whose real value exceeds c
     quantize(where(m, a, b))                  →    where(m, quantize(a), quantize(b))
     quantize(scatter_nd(a, i, b))             →    scatter_nd(quantize(a), i, quantize(b))
     argmax(dequantize(x))                     →    argmax(x)
 
-Dequantising keeps the order of values that are quantised alike, so that comparing integers compares real numbers.
+Dequantisation is monotonic, so that comparing integers with the same quantisation compares real numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +39,9 @@ _MIRRORED = {
     "less": "greater",
     "less_equal": "greater_equal",
 }
-# Operator → indices of the two arguments from which it selects elements.
+# For each operator, the indices of the two arguments from which it selects elements.
 _CHOSEN: Mapping[str, tuple[int, int]] = {"where": (1, 2), "scatter_elements": (0, 2), "scatter_nd": (0, 2)}
-# Most bits of a quantised operand, since all its values are dequantised to find a threshold.
+# Maximum number of bits of a quantised operand: all its values are dequantised to find a threshold.
 _MAX_BITS = 16
 
 
@@ -51,7 +51,7 @@ def is_comparison(call: Call) -> bool:
 
 
 def compared(context: Context, call: Call) -> Expr | Diagnostic | None:
-    """Return the integer comparison with the same result; None unless the operands are quantised."""
+    """Return an integer comparison with the same result, or why there is none; None if no operand is quantised."""
     a, b = (context.known(arg) for arg in call.args)
     if a is not None and b is not None and a.constant is None and b.constant is None:
         if a.per_tensor is None or a.per_tensor != b.per_tensor:
@@ -91,23 +91,23 @@ def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -
 
 
 def is_choice(call: Call) -> bool:
-    """Whether each element of a call's result is the element of one of two tensors, as of `where`."""
+    """Whether each element of a call's result is selected from one of two tensors, such as by `where`."""
     return operator(call) in _CHOSEN and getattr(call.attrs, "reduction", "update") == "update"
 
 
 def branches(call: Call) -> list[Expr]:
-    """Return the two tensors that a choice is between."""
+    """Return the two tensors from which a call selects."""
     return [call.args[at] for at in _CHOSEN[operator(call)]]
 
 
 def between(call: Call, chosen: Sequence[Expr]) -> Call:
-    """Return the choice between two other tensors."""
+    """Return a copy of the call that selects from two other tensors."""
     given = dict(zip(_CHOSEN[operator(call)], chosen, strict=True))
     return Call(call.op, [given.get(at, arg) for at, arg in enumerate(call.args)], call.attrs, call.ty_args)
 
 
 def alike(context: Context, call: Call) -> Quantized | None:
-    """Return the integers for a choice between two tensors with one scale and zero point; None for others."""
+    """Return the quantised result of selecting from two tensors with equal scale and zero point; None for others."""
     a, b = (context.known(branch) for branch in branches(call))
     if a is None or b is None or a.per_tensor is None or a.per_tensor != b.per_tensor:
         return None

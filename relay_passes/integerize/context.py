@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of `integerize` on one function: the known quantised values, and the bindings emitted so far."""
+"""The state of `integerize` for one function: the known quantised values, and the bindings emitted so far."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,19 +19,20 @@ _INT32_MAX = 2**31 - 1
 
 
 class Context:
-    """The state of the pass on one function.
+    """The state of the pass for one function.
 
     Attributes:
         numerics: Definitions of the quantised operators.
-        definitions: Variable → its call, in the function before the pass.
-        constants: Variables of the function that this pass found to be constant.
-        quantized: Float variables that integers stand for.
-        sums: Float variables that accumulators stand for.
-        tables: Variables of 8 bits that are bound to a table of another one.
-        readers: Variable → the variables computed from it, in the function before the pass.
-        splits: Variables bound to a split: the integer tuple in its place, and the quantisation of its fields.
-        refusals: Why a variable's call has no integer form.
-        created: Variables that this pass bound.
+        definitions: Call of each variable, in the function before the pass.
+        constants: Values of the variables that this pass found to be constant.
+        quantized: Integers that replace each float variable, for variables with quantised values.
+        sums: Accumulators that replace each float variable, for variables that are sums.
+        tables: Table look-up of each 8-bit variable that is computed by a table from another variable.
+        readers: The variables that are computed from each variable, in the function before the pass.
+        splits: For each variable bound to a split, the integer tuple that replaces it, and the quantisation of its
+            fields.
+        refusals: Why the call of a variable has no integer form.
+        created: The variables that this pass created.
         bindings: The new bindings of the current block.
     """
 
@@ -50,7 +51,7 @@ class Context:
         self._builder = builder
 
     def emit(self, expr: Expr, *names: Names) -> Var:
-        """Bind an expression to a new variable, with source names if it is a call."""
+        """Bind an expression to a new variable; a call gets source names."""
         expr = self._builder.normalize(expr)
         var = relax.DataflowVar("lv", expr.ty)
         value = with_source(expr, union(names)) if isinstance(expr, Call) else expr
@@ -59,7 +60,7 @@ class Context:
         return var
 
     def call(self, routine: Routine, args: Sequence[Expr], like: Expr, dtype: str, *names: Names) -> Var:
-        """Bind a call of `routine`; its result has the shape of `like`."""
+        """Bind a call of `routine` to a new variable; the result has the shape of `like`."""
         gvar = self._builder.add_func(routine.func, str(routine.func.attrs["numerics"]).replace(".", "_"))
         # Without a dtype, `relax.const` would narrow int64 to int32.
         constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
@@ -67,7 +68,7 @@ class Context:
         return self.emit(relax.call_tir(gvar, [*args, *constants], out), *names)
 
     def rebind(self, var: Var, expr: Expr, *names: Names) -> None:
-        """Bind the function's own variable to a new value."""
+        """Bind a variable of the original function to a new value."""
         if expr in self.tables:
             self.tables[var] = self.tables[expr]
         if isinstance(expr, GenericConst):
@@ -78,11 +79,11 @@ class Context:
         self.created.add(var)
 
     def definition(self, expr: Expr) -> Call | None:
-        """Return the call that computes a variable in the original function."""
+        """Return the call that computes a variable in the original function; None if it is computed by no call."""
         return self.definitions.get(expr) if isinstance(expr, Var) else None
 
     def known(self, expr: Expr) -> Quantized | None:
-        """Return the quantised tensor that stands for a float variable, or None."""
+        """Return the quantised tensor that replaces a float variable; None if there is none."""
         return self.quantized.get(expr) if isinstance(expr, Var) else None
 
     def constant(self, expr: Expr) -> npt.NDArray[np.float64] | None:
@@ -98,7 +99,7 @@ class Context:
         return None
 
     def total(self, value: Sum) -> Var:
-        """Emit the accumulators of a sum with its offset added, in int64 if int32 could overflow."""
+        """Emit the addition of a sum's offset to its accumulators, in int64 if int32 could overflow."""
         total = value.value
         if not value.offset.any():
             return total
@@ -110,21 +111,21 @@ class Context:
         return self.emit(R.add(total, relax.const(value.offset.astype(dtype), dtype)), value.names)
 
     def scaled(self, value: Sum) -> Expr:
-        """Return the float32 values of a sum's accumulators."""
+        """Return a sum's accumulators converted to float32 and multiplied by their scale."""
         real = self.emit(R.astype(self.total(value), "float32"), value.names)
         scale: Floats = self.numerics.scale(value.input_scale, value.weight_scale)
         return R.multiply(real, relax.const(scale))
 
 
 def operator(expr: Expr) -> str:
-    """Return the name of the Relax operator that `expr` calls, without "relax."; "" for anything else."""
+    """Return the name of the Relax operator that `expr` calls, without "relax."; "" for other expressions."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return ""
     return str(expr.op.name).removeprefix("relax.")
 
 
 def accumulator_dtype(magnitude: int) -> str:
-    """Return "int32" or "int64", whichever holds sums up to +-magnitude."""
+    """Return the smaller of "int32" and "int64" that holds sums up to +-magnitude."""
     return "int32" if magnitude <= _INT32_MAX else "int64"
 
 

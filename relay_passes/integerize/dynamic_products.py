@@ -8,10 +8,10 @@
     conv2d(astype(q) - z, W), depthwise    →    astype(conv2d(f32(astype(q) - z), f32(W)))
     astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
 
-These forms come from ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger, and from TFLite's hybrid operators.
-z and s are computed at run time, per row or per tensor, or constants; a missing z is 0. uint8 weights minus their zero
-point can need nine bits, and then are int16. Applying the scales in another order changes results by a unit in the last
-place. Depthwise convolutions sum so few products that float32 is exact.
+The left sides are emitted for ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger, and for TFLite's hybrid
+operators. z and s are constants, or computed at run time per row or per tensor; a missing z is 0. uint8 weights minus
+their zero point may need nine bits, and are then int16. The different order of scales changes results by a unit in the
+last place. Depthwise convolutions sum few products, so that float32 is exact.
 """
 
 import math
@@ -60,7 +60,7 @@ ConvDynamic = Callable[
 _MATRIX = 2
 _8_BIT = ("int8", "uint8")
 _FLOAT = "float32"
-# The largest |q - z| for 8-bit q and z.
+# The maximum of |q - z| for 8-bit q and z.
 _REACH = 255
 _LARGEST_SUM = 2**31 - 1
 _EXACT_IN_FLOAT = 2**24
@@ -73,7 +73,7 @@ class _Data:
 
     Attributes:
         q: int8 or uint8.
-        zero_point: int32, one per row or one for all.
+        zero_point: Zero point, int32, per row or for all rows.
     """
 
     q: Expr
@@ -93,14 +93,14 @@ def dynamic_products(
     matmul: MatmulDynamic,
     record: RewriteRecord | None = None,
 ) -> IRModule:
-    """Rewrite every function of `mod`.
+    """Rewrite the products of dynamically quantised data in every function of `mod`.
 
     Args:
         mod: Module in canonical form: A-normal form, every call named, constants folded.
-        linear: Makes the routine of a matrix product.
-        convolution: Makes the routine of a convolution.
-        matmul: Makes the routine of a product of two run-time tensors.
-        record: Record of applied and rejected rewrites, if given.
+        linear: Returns the routine of a matrix product.
+        convolution: Returns the routine of a convolution.
+        matmul: Returns the routine of a product of two run-time tensors.
+        record: Records applied and rejected rewrites, unless None.
     """
     builder = relax.BlockBuilder(mod)
     applied: list[Names] = []
@@ -177,7 +177,7 @@ class _DynamicProductRewriter:
         return None if left is None or right is None or str(call.ty.dtype) != "int32" else (left, right)
 
     def _centred(self, data: Expr) -> _Data | None:
-        """Parse astype(q) - z or astype(q), q of 8 bits; None for other values."""
+        """Parse astype(q) - z or astype(q) for 8-bit q; None for other values."""
         centred = self._call(data, "relax.subtract")
         widened = data if centred is None else centred.args[0]
         cast = self._call(widened, "relax.astype")
@@ -187,7 +187,7 @@ class _DynamicProductRewriter:
         return _Data(cast.args[0], zero)
 
     def _product(self, binding: relax.VarBinding, data: _Data) -> Iterator[relax.Binding]:
-        """Yield the bindings that replace that of a product."""
+        """Yield the bindings that replace the binding of a product."""
         call = binding.value
         values, names = call.args[1].value.numpy(), sources_of(call)
         is_convolution = operator_of(call) != "relax.matmul"
@@ -218,7 +218,7 @@ class _DynamicProductRewriter:
     def _run_time_product(
         self, binding: relax.VarBinding, left: _Data, right: _Data
     ) -> Iterator[relax.Binding]:
-        """Yield the binding that replaces that of a product of two run-time tensors."""
+        """Yield the binding that replaces the binding of a product of two run-time tensors."""
         call, both = binding.value, (left, right)
         names = sources_of(call)
         why = next((found for data in both if (found := self._run_time_misfit(data)) is not None), None)
@@ -240,7 +240,7 @@ class _DynamicProductRewriter:
         yield relax.VarBinding(binding.var, with_source(self._builder.normalize(product), names))
 
     def _run_time_misfit(self, data: _Data) -> tuple[str, object, object] | None:
-        """Return why an operand of a product of two run-time tensors has no routine; None if it has."""
+        """Return why an operand of a product of two run-time tensors is not supported; None if it is."""
         shape, zero = static_shape(data.q), static_shape(data.zero_point)
         if shape is None or zero is None:
             return "shape is not static", None, None
@@ -258,7 +258,7 @@ class _DynamicProductRewriter:
     def _window(
         self, call: Call, data: _Data, values: npt.NDArray[Any]
     ) -> Generator[relax.Binding, None, tuple[Expr, Routine]]:
-        """Return a convolution's data and routine; yields a pad before it if the zero point is constant."""
+        """Return a convolution's data and routine; yield the binding of a padding if the zero point is constant."""
         q, zero = data.q, data.constant
         window = {
             name: [int(n) for n in getattr(call.attrs, name)] for name in ("strides", "padding", "dilation")
@@ -291,7 +291,7 @@ class _DynamicProductRewriter:
         yield relax.VarBinding(binding.var, with_source(self._builder.normalize(whole), names))
 
     def _scales(self, call: Call) -> tuple[Expr, tuple[Var, Expr], GenericConst] | None:
-        """Parse astype(product) * (s * c); return the cast product, the variable of s * c with s, and c."""
+        """Parse astype(product) * (s * c): return (cast product, (variable of s * c, s), c); None for other calls."""
         for value, scale in (tuple(call.args), tuple(call.args)[::-1]):
             cast, both = self._call(value, "relax.astype"), self._call(scale, "relax.multiply")
             if cast is None or both is None or cast.args[0] not in self._products:
@@ -302,7 +302,7 @@ class _DynamicProductRewriter:
         return None
 
     def _call(self, value: Expr, operator: str) -> Call | None:
-        """Return the call that a value is bound to if it is one of the operator, else None."""
+        """Return the call that a value is bound to if it calls `operator`; else None."""
         call = self._values.get(value) if isinstance(value, Var) else None
         return call if operator_of(call) == operator else None
 
@@ -312,7 +312,7 @@ class _DynamicProductRewriter:
 
 
 def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:
-    """Whether a convolution is a matrix product over pixels: 1 x 1, stride 1, no padding or groups, channels last."""
+    """Whether a convolution is a matrix product of pixels: 1 x 1, stride 1, no padding or groups, channels last."""
     attrs, groups = call.attrs, int(call.attrs.groups)
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout) or "NHWC")
     alone = all(int(n) == 1 for n in attrs.strides) and not any(int(n) for n in attrs.padding)
@@ -335,7 +335,7 @@ def _largest(weights: npt.NDArray[Any], *, filters: bool) -> int:
 
 
 def _misfit(data: _Data, weights: npt.NDArray[Any], window: Call | None) -> tuple[str, object, object] | None:
-    """Return why a product has no routine, with limit and actual value; None if it has. `window`: of a convolution."""
+    """Return why a product (with `window`: a convolution) has no routine (reason, limit, actual); None if it has."""
     shape, zero = static_shape(data.q), static_shape(data.zero_point)
     if shape is None or zero is None:
         return "shape is not static", None, None

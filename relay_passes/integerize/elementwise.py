@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of elementwise operators of one quantised tensor, evaluated as one function in binary64."""
+"""Chains of elementwise operators of one quantised tensor, evaluated as one function in float64."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def _round_half_even(x: _Array) -> _Array:
     return np.rint(x)
 
 
-# Operators with one argument and no attributes.
+# Operators with a single argument and no attributes.
 _UNARY: dict[str, Callable[..., _Array]] = {
     "abs": np.abs,
     "acos": np.arccos,
@@ -119,13 +119,13 @@ def clamp_of(context: Context, call: Call) -> tuple[Expr, float | None, float | 
 
 @dataclass(frozen=True)
 class ElementwiseChain:
-    """A function of one quantised tensor.
+    """A chain of elementwise calls, as a function of one quantised tensor.
 
     Attributes:
         leaf: The quantised tensor.
-        function: The function in binary64; None for the identity.
-        at: The float variable that stands for the tensor.
-        steps: Variable → the call of the chain that is bound to it.
+        function: The function in float64; None for the identity.
+        at: The float variable whose quantised value is `leaf`.
+        steps: The calls of the chain, by the variable that each is bound to.
     """
 
     leaf: Quantized
@@ -135,7 +135,7 @@ class ElementwiseChain:
 
 
 def chain_of(context: Context, expr: Expr) -> ElementwiseChain | Diagnostic:
-    """Return the elementwise function of one quantised tensor that computes `expr`, or why there is none."""
+    """Return `expr` as an elementwise function of one quantised tensor, or why it is none."""
     call = context.definition(expr)
     if call is not None and not _has_meaning(call) and context.known(expr) is None:
         return Diagnostic.of(f"no integer form of {operator(call)} is defined")
@@ -159,7 +159,7 @@ _Function = Callable[[_Environment], _Array]
 def _function(
     context: Context, expr: Expr, leaves: dict[Var, Quantized], calls: dict[Var, Call]
 ) -> _Function | Diagnostic:
-    """Return `expr` as a function of its leaves, which are added to `leaves`; or why it is no such function."""
+    """Return `expr` as a function of leaves, which are added to `leaves`, or why it is no elementwise function."""
     constant = context.constant(expr)
     if constant is not None:
         if constant.size != 1:
@@ -197,7 +197,7 @@ def _has_meaning(call: Call) -> bool:
 def _meaning(call: Call) -> Callable[..., _Array]:
     match operator(call):
         case "nn.leakyrelu":
-            # The attribute is a binary64 number parsed from a binary32 number's decimals; round it back.
+            # The attribute is a float64 number parsed from the decimals of a float32 number; round it to float32.
             alpha = float(np.float32(call.attrs.alpha))
             return lambda x: np.where(x > 0, x, alpha * x)
         case "nn.softplus":
@@ -217,5 +217,5 @@ def _is_immediate(arg: Expr) -> bool:
 
 
 def _immediate(arg: Expr) -> float:
-    # Round to binary32, since compiled code compares a clip's limits with binary32 numbers.
+    # Round to float32, because compiled code compares a clip's limits with float32 numbers.
     return float(np.float32(arg.value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a quantised function that still compute in float, and why."""
+"""The calls of a quantised function that `integerize` leaves in float, with the reasons."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,13 +12,13 @@ from relay_passes.integerize.context import Context, operator
 from relay_passes.ir.sources import bindings_of, sources_of
 from schedules.diagnostic import Diagnostic
 
-# Conversions between float and integers are part of the definition, and no float calls.
+# Conversions between float and integers are part of the integer forms and not reported.
 _BORDERS = ("quantize", "dequantize")
 _OUTPUT = "the model's output"
 
 
 def remaining_float(func: relax.Function, context: Context) -> Iterator[Diagnostic]:
-    """Yield the float calls of `func` that `context` has no integer form of."""
+    """Yield a diagnostic for each float call of `func` without an integer form."""
     bindings = bindings_of(func)
     quantized = {
         operand for b in bindings if operator(b.value) == "quantize" for operand in free_vars(b.value)
@@ -28,7 +28,7 @@ def remaining_float(func: relax.Function, context: Context) -> Iterator[Diagnost
         call = binding.value
         if not isinstance(call, Call) or operator(call) in _BORDERS:
             continue
-        # Look at the operands, too: a comparison reads floats but returns Booleans.
+        # Check the operands, too: a comparison reads floats but returns Booleans.
         if not any(_is_float(var.ty) for var in (binding.var, *free_vars(call))):
             continue
         if binding.var in context.created:
@@ -38,7 +38,7 @@ def remaining_float(func: relax.Function, context: Context) -> Iterator[Diagnost
 
 
 def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
-    """Return the readers of each variable: operators, or the function's result."""
+    """Return the consumers of each variable, by name: operators, or the function's result."""
     found: dict[Var, list[str]] = {var: [_OUTPUT] for var in free_vars(func.body.body)}
     results = set(found)
     for binding in bindings_of(func):

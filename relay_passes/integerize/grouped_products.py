@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of float32 data by weights of 4 bits with a scale a group, which stay 4 bits in memory.
+"""Products of float32 data by 4-bit weights with one scale per group of k; the weights stay 4 bits in memory.
 
     matmul(x, transpose(slice(reshape(dequantize(Q, s)))))    →    linear_grouped(x, Q, s)
 
-Q is [columns x groups, group] with a scale for each row, the form that importers give to block scales. The slice drops
-the padding of the last group. The product of float weights is the same, but for the order of sums. Such weights that no
-such product reads become a product of constants, so that calls on them can be folded.
+Q is [columns x groups, group] with one scale per row, as importers write block-wise scales. The slice drops the padding
+of the last group. The result equals the product by float weights, except for the order of sums. Weights of this form
+that other calls read become a product of constants, so that constant folding can evaluate these calls.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ LinearGrouped = Callable[[Sequence[int], Array, Array, int], Any]
 _LEAST, _MOST = -8, 7
 _MATRIX = 2
 _SHAPED = ("relax.reshape", "relax.strided_slice")
-# Kernels widen weights by vectors of four rows, which have one scale.
+# Kernels convert weights in vectors of four rows, which must have one scale.
 _ROWS = 4
 
 
@@ -52,12 +52,12 @@ def grouped_products(mod: IRModule, linear: LinearGrouped, record: RewriteRecord
     """Rewrite every function of `mod`.
 
     Args:
-        mod: Canonical: A-normal form, every call named, constants folded but for dequantize.
-        linear: Makes the product.
-        record: Takes note of what was rewritten and what was not, if given.
+        mod: Module in canonical form: A-normal form, every call named, constants folded except dequantize.
+        linear: Returns the routine of the product.
+        record: Records rewritten products and rejections, unless None.
 
     Returns:
-        The module, the same object if there are none.
+        The rewritten module; the same object if there are no such products.
     """
     builder = relax.BlockBuilder(mod)
     applied: list[Names] = []
@@ -107,7 +107,7 @@ def _without_blocks(mod: IRModule) -> IRModule:
 
 
 def _is_blocks(call: Expr) -> bool:
-    """Whether a call dequantises a constant matrix with one scale for each row and no zero point."""
+    """Whether a call dequantises a constant matrix with one scale per row and no zero point."""
     if name_of(call) != "relax.dequantize" or not all(isinstance(arg, GenericConst) for arg in call.args):
         return False
     blocks, scale, zero = (arg.value.numpy() for arg in call.args)
@@ -116,7 +116,7 @@ def _is_blocks(call: Expr) -> bool:
 
 
 def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
-    """Replace the dequantize of a chosen variable by a product of constants; return other calls unchanged."""
+    """Return a product of constants instead of the dequantize of a chosen variable; return other calls unchanged."""
     if var not in chosen:
         return dequantize
     blocks, scale, _ = (arg.value.numpy() for arg in dequantize.args)
@@ -125,7 +125,7 @@ def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
 
 
 def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _GroupedWeights | Diagnostic | None:
-    """Return the weights of a product in groups, or why they cannot stay 4 bits; None for other weights."""
+    """Return the weights of a grouped product, or why they cannot stay 4 bits in memory; None for other weights."""
     if name_of(call) != "relax.matmul":
         return None
     shape, turned, value = static_shape(call.args[1]), False, call.args[1]
@@ -145,7 +145,7 @@ def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _GroupedWeights | Dia
 
 
 def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _GroupedWeights | Diagnostic | None:
-    """Return the weights [K, N] of a dequantize whose rows are groups, one after the other; else as `_weights_of`."""
+    """Return the weights [K, N] of a dequantize with one row per group of a column; see `_weights_of`."""
     if not _is_blocks(dequantize) or len(shape) != _MATRIX:
         return None
     blocks, scale, _ = (part.value.numpy() for part in dequantize.args)
@@ -154,7 +154,7 @@ def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _GroupedWeigh
     count = -(-depth // group)
     least, most = int(blocks.min(initial=0)), int(blocks.max(initial=0))
     wide = least < _LEAST or most > _MOST
-    if len(blocks) != columns * count or (count == 1 and wide):  # not grouped, but one scale per column
+    if len(blocks) != columns * count or (count == 1 and wide):  # a single group: one scale per column
         return None
     if static_shape(call.args[0]) is None or str(call.args[0].ty.dtype) != "float32":
         return Diagnostic.of("data is not float32 of static shape", "float32", str(call.args[0].ty))

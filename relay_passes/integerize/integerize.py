@@ -4,9 +4,9 @@
     quantize(relu(add(conv2d(dequantize(x), dequantize(W)), dequantize(b))), s, z)
         →    requantize(add(conv2d(x, W), b'))    b' = b - zx * sum(W); relu is a limit of requantize's saturation
 
-One walk in program order keeps, for each float variable, the integers that stand for it: a `Quantized` for what is
-dequantised and then only moved, a `Sum` for accumulators. At each `quantize`, `Outputs` computes its value from them.
-Float calls that nobody needs any more die; those that stay are reported, each with its reason.
+A pass in program order maps each float variable to integers: a `Quantized` for dequantised tensors and their moved
+elements, a `Sum` for accumulators. At each `quantize`, `Outputs` computes its value from these integers. Float calls
+without remaining users are removed; the remaining float calls are reported with reasons.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,14 +35,14 @@ from schedules.diagnostic import Diagnostic
 
 
 def dequantized(context: Context, call: Call) -> Quantized | Sum | Diagnostic:
-    """Return the quantised tensor or the sum that a dequantize of integers stands for, or why there is none."""
+    """Return a dequantize of integers as a quantised tensor or a sum, or why it is neither."""
     data, scale, zero_point = call.args
     if not (isinstance(scale, GenericConst) and isinstance(zero_point, GenericConst)):
         return Diagnostic.of("its scale or zero point is not a constant")
     data = context.constants.get(data, data) if isinstance(data, Var) else data
     shape = [1] * len(data.ty.shape)
     s, z = scale.value.numpy(), zero_point.value.numpy().astype(np.int64)
-    # Scale and zero point are one number each, or have one for each element of an axis.
+    # Scale and zero point are scalars, or have one element per index of an axis.
     s, z = (a.reshape(()) if a.size == 1 else a.reshape(_along(shape, call.attrs.axis)) for a in (s, z))
     if str(data.ty.dtype) == "int32" and not isinstance(data, GenericConst):
         return _accumulators(call, s, z)
@@ -87,19 +87,20 @@ _TOTALS: Mapping[str, Callable[[Context, Call], Sum | Diagnostic]] = {
     "nn.adaptive_avg_pool2d": global_pool,
     "nn.adaptive_avg_pool3d": global_pool,
 }
-# The index of the greatest of some values is that of their quantised values.
+# The argmax of values is the argmax of their quantised values.
 _ORDER = ("argmax", "argmin")
 
 
 def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagnostic, ...]]:
-    """Compute operators between dequantize and quantize in integers.
+    """Rewrite operators between dequantize and quantize to integer operators.
 
     Args:
-        mod: Canonical: A-normal form, every call named, equal calls merged, constants folded but for dequantize.
+        mod: Module in canonical form: A-normal form, every call named, equal calls merged, constants folded except
+            dequantize.
         numerics: Numerics of the integer operators.
 
     Returns:
-        The module, the same object if it holds no quantised tensors; and the calls that still compute in float.
+        The module (the same object if it has no quantised tensors), and the calls that remain in float.
     """
     functions = [(gv, func) for gv, func in relax_functions(mod) if _is_quantized(func)]
     if not functions:
@@ -122,7 +123,7 @@ def _is_quantized(func: relax.Function) -> bool:
 
 
 def _quantizes_data(func: relax.Function) -> bool:
-    """Whether a function has quantised data, and not only quantised weights."""
+    """Whether a function has quantised data, besides quantised weights."""
     return any(
         operator(b.value) == "quantize" or (operator(b.value) == "dequantize" and free_vars(b.value))
         for b in bindings_of(func)
@@ -157,7 +158,7 @@ class _IntegerRewriter:
         return relax.DataflowBlock(context.bindings)
 
     def _rewritten(self, var: Var, value: Expr) -> bool:
-        """Record the integer form of `var`, and bind it to a value computed from integers, if there is one."""
+        """Record the integer form of `var`, if any; return whether `var` was bound to a value computed from it."""
         context = self._context
         if isinstance(value, TupleGetItem):
             return self._item(var, value)
@@ -233,7 +234,7 @@ class _IntegerRewriter:
         quantization = None if x is None else x.per_tensor
         if x is None or quantization is None or x.constant is not None or (low, high) != (0.0, None):
             return False
-        # Every quantisation can represent 0, so the result of relu keeps its input's quantisation.
+        # Every quantisation represents 0 exactly, so the result of relu has the quantisation of its input.
         zero = relax.const(np.array(quantization.zero_point, quantization.dtype))
         value = context.emit(R.maximum(x.value, zero), x.names, sources_of(call))
         return self._known(var, replace(x, value=value, names=()))
@@ -264,7 +265,7 @@ class _IntegerRewriter:
         return self._known(var, replace(x, value=value, names=()))
 
     def _known(self, var: Var, found: Quantized | None) -> bool:
-        """Bind a moved value to the dequantize of the moved integers; return whether it was bound."""
+        """Bind a variable to the dequantize of its integers; return whether it was bound."""
         if found is None:
             return False
         context = self._context

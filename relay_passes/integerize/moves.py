@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer forms of operators that move or select elements: they commute with quantisation.
+"""Integer forms of operators that move or select elements, which commute with quantisation.
 
     move(dequantize(x))    →    dequantize(move(x))
     quantize(move(x))      →    move(quantize(x))
 
-Quantising keeps the order, so the greatest of some values is the greatest of their quantised values. Padding needs the
-quantised padding value, and resizing must not interpolate.
+Quantisation is monotonic, so that the quantised maximum of values is the maximum of the quantised values. Padding uses
+the quantised padding value. A resize moves elements only if it does not interpolate.
 
-A resize that interpolates computes new values; its integers come from the numerics' own resize.
+A resize that interpolates computes new values, by the `resize` of the numerics.
 """
 
 from typing import Any
@@ -83,14 +83,14 @@ def is_move(call: Call) -> bool:
 
 
 def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Names) -> Expr | Diagnostic:
-    """Emit `call` on integers that are quantised as `to`; for a split, return the tuple."""
+    """Emit `call` on integers with the quantisation `to`; for a split, return the tuple."""
     if operator(call) == "nn.pad" and call.attrs.pad_mode == "constant":
         value = np.float32(call.attrs.pad_value)
         q = int(context.numerics.quantize(value, to))
         return context.emit(R.nn.pad(data, integers(call.attrs.pad_width), pad_value=q), *names)
     further = list(call.args[1:])
     if operator(call) == "take" and not isinstance(further[0], GenericConst):
-        # An index is below the axis's length, which 32 bits hold.
+        # An index is less than the length of the axis, which fits 32 bits.
         dtype = context.numerics.index_dtype
         if str(further[0].ty.dtype) != dtype:
             further[0] = context.emit(R.astype(further[0], dtype), *names)
@@ -112,7 +112,7 @@ def commuted(context: Context, call: Call) -> Quantized | None:
 
 
 def joined(context: Context, call: Call) -> Quantized | None:
-    """Return the quantised result of a concatenation whose tensors have one scale and zero point; None for others."""
+    """Return the quantised result of a concatenation of tensors with equal scale and zero point; None for others."""
     parts = [context.known(field) for field in _fields(context, call)]
     known = [part for part in parts if part is not None]
     alike = {part.per_tensor for part in known}
@@ -134,7 +134,7 @@ def fields(context: Context, call: Call) -> list[Expr]:
 
 
 def _keeps(context: Context, call: Call, quantization: Quantization) -> bool:
-    """Whether the padding value, if there is one, is a value of that quantisation."""
+    """Whether the padding value, if there is one, can be represented exactly in the quantisation."""
     if operator(call) != "nn.pad" or call.attrs.pad_mode != "constant":
         return True
     value = float(np.float32(call.attrs.pad_value))
@@ -143,7 +143,7 @@ def _keeps(context: Context, call: Call, quantization: Quantization) -> bool:
 
 
 def _constant(call: Call, x: Quantized) -> Quantized | None:
-    """Return a constant moved together with its scales; None for moves that importers do not put on weights."""
+    """Return a constant moved together with its scales; None for moves that importers do not emit for weights."""
     assert x.constant is not None
     arrays: tuple[npt.NDArray[Any], ...] = (x.constant, x.scale, x.zero_point)
     whole = [np.broadcast_to(array, x.constant.shape) for array in arrays]

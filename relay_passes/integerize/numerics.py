@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a numerics, as `integerize` uses it; the pass contains no formula of its own."""
+"""The interface of a numerics for `integerize`; the pass itself defines no quantised operator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ BinaryOp = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"
 
 @dataclass(frozen=True)
 class Quantization:
-    """The quantisation of a tensor, the same for all its elements: real = (q - zero_point) * scale.
+    """A per-tensor quantisation: real = (q - zero_point) * scale.
 
     Attributes:
         scale: Positive scale, exact in binary32.
@@ -34,7 +34,7 @@ class Quantization:
 
     @property
     def reach(self) -> int:
-        """The largest |value - zero_point|."""
+        """The maximum of |value - zero_point|."""
         info = np.iinfo(self.dtype)
         return max(self.zero_point - int(info.min), int(info.max) - self.zero_point)
 
@@ -44,7 +44,7 @@ class Routine(Protocol):
 
     @property
     def func(self) -> PrimFunc:
-        """The PrimFunc; FuseOps can fuse an elementwise one behind the call that computes its input."""
+        """The PrimFunc; FuseOps can fuse an elementwise PrimFunc into the call that computes its input."""
 
     @property
     def constants(self) -> tuple[Array, ...]:
@@ -52,7 +52,7 @@ class Routine(Protocol):
 
 
 class Numerics(Protocol):
-    """The definitions of quantised operators, as routines for the shapes of a call."""
+    """Interface of a numerics: it returns the routines of quantised operators for given shapes."""
 
     @property
     def name(self) -> str:
@@ -60,18 +60,18 @@ class Numerics(Protocol):
 
     @property
     def index_dtype(self) -> str:
-        """Dtype of argmax and argmin, before the cast to the dtype of the graph."""
+        """Dtype of the routine's argmax and argmin, before the cast to the dtype in the graph."""
 
     def quantize(self, real: npt.ArrayLike, y: Quantization, /) -> Array:
         """Quantise real constants."""
 
     def scale(self, input_scale: float, weight_scale: Floats, /) -> Floats:
-        """Return the real value of one accumulator unit."""
+        """Return the scale of accumulators."""
 
     def bias(
         self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats, /
     ) -> npt.NDArray[np.int64]:
-        """Quantise a real bias in accumulator units."""
+        """Quantise a real bias by the scale of accumulators."""
 
     def requantize(
         self,
@@ -81,21 +81,21 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Routine:
-        """Return the routine that requantises accumulators; `acc` is their shape and dtype, and the data's dtype.
+        """Return a routine that requantises accumulators; `acc` is (shape, dtype, dtype of the data).
 
-        `scales` are those of input and weight, and an average's count.
+        `scales` are the scales of input and weight, and the count of an average.
 
-        ValueError if they are too wide, or a scale out of range.
+        Raises ValueError if the accumulators are too wide, or a scale is out of range.
         """
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real, /) -> Routine:
-        """Return the routine of an elementwise function of one tensor; ValueError if it has none.
+        """Return a routine that computes an elementwise function of one tensor; ValueError if there is none.
 
-        From 8 bits to 8 bits it is `look_up`, of the function's values.
+        From 8 bits to 8 bits it is a `look_up` of the function's values.
         """
 
     def look_up(self, shape: Sequence[int], dtype: str, entries: Array, /) -> Routine:
-        """Return the routine of a table of 256 entries, its only constant, for a tensor of 8 bits."""
+        """Return a routine that looks an 8-bit tensor up in a table of 256 entries, its only constant."""
 
     def binary(
         self,
@@ -106,9 +106,9 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Routine:
-        """Return the routine of an elementwise function of two operands; an array is a constant of the routine.
+        """Return a routine that computes an elementwise function of two operands; an array becomes its constant.
 
-        ValueError if it has no form in integers, or a scale is out of range.
+        Raises ValueError if there is no integer form, or a scale is out of range.
         """
 
     def binary_values(
@@ -120,30 +120,30 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Array:
-        """Compute the values that the routine of `binary` computes; raises ValueError as it does."""
+        """Compute in numpy the result of the routine `binary`; raise ValueError in the same cases."""
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str, /
     ) -> Routine:
-        """Return the routine of the accumulators of two run-time tensors' product, zero points subtracted."""
+        """Return a routine that computes the accumulators of a product of two run-time tensors minus zero points."""
 
     def conv2d_transpose(
         self, shape: Sequence[int], x: Quantization, weights: Array, window: Mapping[str, Any], dtype: str, /
     ) -> Routine:
-        """Return the routine of the accumulators of a transposed convolution of [N, H, W, C] by [O, H, W, I].
+        """Return a routine that computes a transposed convolution's accumulators, for [N, H, W, C] by [O, H, W, I].
 
-        `window` holds strides, padding, output_padding and dilation, as tuples, and groups.
+        `window` has strides, padding, output_padding and dilation, as tuples, and groups.
         """
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization, /) -> Routine:
-        """Return the routine of a softmax along one axis; ValueError if x's dtype has no table."""
+        """Return a routine that computes a softmax along one axis; ValueError if the dtype of x is not supported."""
 
     def resize(
         self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str, /
     ) -> Routine:
-        """Return the routine of a bilinear resize to `size`; `mode` is Relax's name for the coordinates.
+        """Return a routine that computes a bilinear resize to `size`; `mode` is Relax's name of the coordinates.
 
-        ValueError if it is not defined for them, for x, or in integers at all.
+        Raises ValueError if the mode or x is not supported, or if the numerics has no integer resize.
         """
 
     def norm(
@@ -155,7 +155,7 @@ class Numerics(Protocol):
         y: Quantization,
         /,
     ) -> Routine:
-        """Return the routine of a layer norm, or of an RMS norm without beta; `row` is (number of last axes, epsilon).
+        """Return a routine that computes a layer norm, or an RMS norm if there is no beta.
 
-        ValueError if it is not defined for x or for a row of that length.
+        `row` is (number of last axes, epsilon). Raises ValueError if x or the length of a row is not supported.
         """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer forms of the float values that a quantize reads.
+"""Integer forms of the float values that a `quantize` reads.
 
-`quantize` is pushed up through clamps, moves and concatenations, which commute with it, to where integers are known:
+`quantize` commutes with clamps, moves and concatenations, and is moved up to values with known integers:
 
     a quantised tensor         itself, or requantised by a table
     accumulators               requantised
-    a function of one          a table
-    add, sub, mul of two       computed with both operands' scales; a table where both are tables of one
-    where                      chosen from both branches, quantised
-    bilinear resize            computed, then as a quantised tensor
+    function of one tensor     a table
+    add, sub, mul of two       computed with both operands' scales; a table if both are tables of one tensor
+    where                      selected from both quantised branches
+    bilinear resize            computed, then as for a quantised tensor
     softmax                    computed from a table of exponentials
     layer norm, RMS norm       computed from integer statistics
 """
@@ -32,7 +32,7 @@ NORMS = ("nn.layer_norm", "nn.rms_norm")
 
 
 def norm(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Diagnostic:
-    """Return the integers of one of `NORMS` over the last axes, with constant gamma and beta, or a refusal."""
+    """Return the integers of one of `NORMS` over the last axes, with constant gamma and beta, or why there are none."""
     name = operator(call)
     x = context.known(call.args[0])
     quantization = None if x is None else x.per_tensor
@@ -70,26 +70,26 @@ _BINARY: dict[str, BinaryOp] = {
 
 
 class Outputs:
-    """The quantised values of one function, each emitted once."""
+    """Emits the quantised values of one function, each of them once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._found: dict[tuple[Expr, Quantization, Bounds], Expr] = {}
 
     def of(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds = UNBOUNDED) -> Expr | Diagnostic:
-        """Return the integers of clamp(expr), quantised as `y`, or why there are none.
+        """Return the integers of clamp(expr) with quantisation `y`, or why there are none.
 
         Args:
             expr: A float value.
             y: Quantisation of the result.
-            names: Source nodes of the quantize, and of the calls between it and `expr`.
+            names: Source nodes of the quantize, and of the calls between `expr` and the quantize.
             bounds: Bounds of the clamp.
         """
         key = (expr, y, bounds)
         if key not in self._found:
             found = self._emitted(expr, y, names, bounds)
             if isinstance(found, Diagnostic):
-                # Keep the first refusal, which is that of the innermost call.
+                # Keep the first rejection, which is that of the innermost call.
                 if isinstance(expr, Var):
                     self._context.refusals.setdefault(expr, found)
                 return found
@@ -140,7 +140,7 @@ class Outputs:
         return chain
 
     def _joined(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
-        """Return the concatenation, each part quantised by itself, if one part is known in integers."""
+        """Return the concatenation of separately quantised parts, if the integers of at least one part are known."""
         fields = moves.fields(self._context, call)
         parts = [self.of(field, y, names, bounds) for field in fields]
         refused = [part for part in parts if isinstance(part, Diagnostic)]
@@ -153,7 +153,7 @@ class Outputs:
         return self._context.emit(R.concat(tensors, call.attrs.axis), names)
 
     def _chosen(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
-        """Return the choice between both branches, each of them quantised."""
+        """Return the selection from both branches, each of them quantised."""
         context, chosen = self._context, list[Expr]()
         for branch in choices.branches(call):
             found = (
@@ -173,7 +173,7 @@ def _in_float(context: Context, expr: Expr, y: Quantization, names: Names) -> Ex
 
 
 def _constant(context: Context, expr: Expr, y: Quantization, bounds: Bounds) -> Expr:
-    """Quantise a value known at compile time, such as weights that two layers share with different scales."""
+    """Return a quantised constant, for a value such as weights that two layers share with different scales."""
     real = context.constant(expr)
     assert real is not None
     return relax.const(context.numerics.quantize(_bounded(lambda value: value, bounds)(real), y))
@@ -191,10 +191,10 @@ def _requantized(
 
 
 def _reads_alone(context: Context, chain: ElementwiseChain) -> bool:
-    """Whether nothing but the chain reads its tensor and its intermediate values."""
+    """Whether only the chain reads its tensor and its intermediate values."""
     quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
     return (
-        isinstance(quantized, relax.DataflowVar)  # otherwise the function returns it, too
+        isinstance(quantized, relax.DataflowVar)  # otherwise the function also returns it
         and [*context.readers.get(quantized, ())] == [chain.at]
         and all(reader in chain.steps for var in inner for reader in context.readers.get(var, ()))
     )

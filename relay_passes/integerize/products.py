@@ -3,20 +3,21 @@
 
     conv2d(dequantize(x), dequantize(W))      →    conv2d(x, W - zw) - zx * sum(W - zw)
     matmul(dequantize(a), dequantize(W))      →    matmul(a, W - zw) - za * colsum(W - zw)
-    matmul(dequantize(a), dequantize(b))      →    the numerics' matmul(a, b), zero points taken off inside
-    conv2d(dequantize(x), dequantize(w))      →    conv2d(x - zx, w - zw), both of run time and wider
+    matmul(dequantize(a), dequantize(b))      →    the numerics' matmul(a, b), which subtracts zero points
+    conv2d(dequantize(x), dequantize(w))      →    conv2d(x - zx, w - zw), w of run time; both in wider integers
 
-The integers are the operands' own, so that kernels see 8-bit data: zero points become an offset that joins the bias,
-and weights lose theirs at compile time. Borders are padded with zx, which stands for 0. A transposed convolution skips
-a different share of its taps at each output, so that its zero point is no such offset: the numerics' own takes it off
-inside, and data in other layouts than that one's is centred before.
+The operands are the quantised integers, so that kernels multiply 8-bit data: the zero point of data becomes an offset
+that is added to the bias, and that of weights is subtracted at compile time. Borders are padded with zx, which
+represents 0. A transposed convolution skips different taps at each output, so that its zero point is no constant
+offset: the routine of the numerics subtracts it, and for other layouts than the routine's it is subtracted from the
+data before.
 
     conv2d_transpose(dequantize(x), dequantize(W))      →    the numerics' conv2d_transpose(x, W - zw)
 
-uint8 weights minus their zero point can need nine bits, and then are int16. Depthwise kernels do not support these:
-such convolutions are computed in float32, which is exact for their sums of few products.
+uint8 weights minus their zero point may need nine bits, and are then int16. Depthwise kernels do not support nine bits:
+such convolutions are computed in float32, which is exact for sums of few products.
 
-A constant that is added becomes part of the offset.
+A constant that is added to a sum becomes part of its offset.
 """
 
 import math
@@ -38,7 +39,7 @@ from schedules.diagnostic import Diagnostic
 
 
 def centred(w: Quantized) -> npt.NDArray[np.integer[Any]]:
-    """Return a constant minus its zero point, in int8 if that holds it, else int16 or int32."""
+    """Return a constant minus its zero point, in the smallest of int8, int16 and int32 that holds it."""
     assert w.constant is not None
     if w.constant.dtype == np.int8 and not np.any(w.zero_point):
         return w.constant
@@ -53,7 +54,7 @@ def _fits(values: npt.NDArray[np.int64], dtype: type[np.integer[Any]]) -> bool:
 
 
 def centred_data(context: Context, x: Quantized, xq: Quantization, names: Names) -> Expr:
-    """Emit data minus its zero point; return the data itself if that is 0."""
+    """Emit data minus its zero point; return the data itself if the zero point is 0."""
     return widened(context, x, xq, wide_dtype(x), names) if xq.zero_point else x.value
 
 
@@ -64,7 +65,7 @@ def widened(context: Context, x: Quantized, xq: Quantization, dtype: str, names:
 
 
 def wide_dtype(*tensors: Quantized) -> str:
-    """Return the integer dtype that holds all of these tensors minus their zero points."""
+    """Return the integer dtype that holds all given tensors minus their zero points."""
     return "int16" if max(x.magnitude for x in tensors) < math.ldexp(1, 8) else "int32"
 
 
@@ -101,7 +102,7 @@ def convolution(context: Context, call: Call) -> Sum | Diagnostic:
     groups = int(call.attrs.groups) if transposed else 1
 
     def per_channel(values: Array) -> Array:
-        # The weights of a transposed convolution have the output channels of one group only.
+        # The output channel axis of a transposed convolution's weights spans one group only.
         values = values if values.size == 1 else np.tile(values.reshape(-1), groups)
         return values.reshape([-1 if axis == "C" else 1 for axis in out_layout])
 
@@ -183,7 +184,7 @@ def _window(call: Call) -> dict[str, Any]:
 
 
 def padded(context: Context, data: Expr, layout: str, padding: list[int], value: int, names: Names) -> Expr:
-    """Emit a pad of the spatial axes; `padding` holds the widths before all of them, then those after."""
+    """Emit a pad of the spatial axes; `padding` has the widths before all axes, then those after."""
     before, after = padding[: len(padding) // 2], padding[len(padding) // 2 :]
     spatial = iter(zip(before, after, strict=True))
     widths = [pair for axis in layout for pair in (next(spatial) if axis in "DHW" else (0, 0))]
@@ -227,7 +228,7 @@ def matmul(context: Context, call: Call) -> Sum | Diagnostic:
 
 
 def biased(context: Context, call: Call) -> Sum | None:
-    """Return a sum with a constant added, which becomes part of its offset; None if it cannot be."""
+    """Return a sum whose offset includes an added constant; None if the addition is not of this form."""
     for data, other in (tuple(call.args), tuple(call.args)[::-1]):
         acc, bias = context.sums.get(data), context.constant(other)
         if acc is None or bias is None or acc.bounds != UNBOUNDED or (acc.count != 1).any():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer accumulators of sums and averages of a quantised tensor, with their divisors.
 
-    mean(dequantize(x), axes)    →    sum(x, axes) - n * zx, over n
-    avg_pool2d(dequantize(x))    →    a depthwise convolution of x with ones, less zx each, over n
+    mean(dequantize(x), axes)    →    (sum(x, axes) - n * zx) / n
+    avg_pool2d(dequantize(x))    →    (a depthwise convolution of x by ones - n * zx) / n
 
-n is the window, or at borders the part of it inside of the tensor where the operator says so.
+n is the number of elements of the window; at borders, if the operator is defined so, of its part inside of the tensor.
 """
 
 import math
@@ -25,7 +25,7 @@ from schedules.diagnostic import Diagnostic
 
 
 def reduction(context: Context, call: Call) -> Sum | Diagnostic:
-    """Return the sum for a mean or sum over axes, or why there is none."""
+    """Return the accumulators of a mean or sum over axes, or why there are none."""
     x = context.known(call.args[0])
     if x is None:
         return Diagnostic.of("its input is not quantised")
@@ -35,7 +35,7 @@ def reduction(context: Context, call: Call) -> Sum | Diagnostic:
 
 
 def global_pool(context: Context, call: Call) -> Sum | Diagnostic:
-    """Return the sum for an adaptive average pool to one element, or why there is none."""
+    """Return the accumulators of an adaptive average pool to one element, or why there are none."""
     x = context.known(call.args[0])
     if x is None:
         return Diagnostic.of("its input is not quantised")
@@ -64,7 +64,7 @@ def _over(
 
 
 def average_pool(context: Context, call: Call) -> Sum | Diagnostic:
-    """Return the sum for a two-dimensional average pool, or why there is none."""
+    """Return the accumulators of a two-dimensional average pool, or why there are none."""
     x, attrs = context.known(call.args[0]), call.attrs
     if x is None:
         return Diagnostic.of("its input is not quantised")
@@ -119,13 +119,13 @@ def _average(
 
 
 class _PoolWindows:
-    """Windows of a pool along one axis.
+    """The windows of a pool along one axis.
 
     Attributes:
         size: Number of taps.
-        before: Padding in front.
-        after: Padding behind, as much as the output needs: rounding its size up reads beyond the operator's own.
-        counts: Number of taps inside the tensor for each output, at least 1.
+        before: Padding before the data.
+        after: Padding after the data; larger than the operator's if the output size is rounded up.
+        counts: For each output, the number of taps inside the tensor, at least 1.
     """
 
     def __init__(self, size: int, stride: int, dilation: int, before: int, after: int, extent: int, out: int):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composition of tables: a function of two tables of the same tensor becomes one table, and so does a table of a table.
+"""Composition of tables: a function of two tables of one tensor, or a table of a table, becomes a single table.
 
     multiply(q, sigmoid_table[q])    →    table[q]    table[v] = multiply(v, sigmoid_table[v]), for each of 256 values
     second[first[q]]                 →    table[q]    table[v] = second[first[v]]
 
-Exact: the entries are what the two steps compute, with the rounding between them. So a SiLU whose sigmoid is quantised
-by itself is one look-up, and so are hard-swish, gelu and their like in pieces.
+Exact: the entries are computed by both steps, with the rounding between them. So a SiLU whose sigmoid is quantised
+separately becomes one look-up, and so do decomposed hard-swish and gelu.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True)
 class Origin:
-    """A tensor that two others are tables of.
+    """A tensor from which two other tensors are computed by tables.
 
     Attributes:
-        tensor: The 8-bit tensor that both are computed from.
+        tensor: The 8-bit tensor.
         entries: For each of the two tensors, its value for each value of `tensor`, in ascending order.
         quantizations: Quantisations of the two tensors.
         names: Source nodes of the two tables.
@@ -40,7 +40,7 @@ class Origin:
 
 
 def common_origin(context: Context, a: Quantized, b: Quantized) -> Origin | None:
-    """Return a tensor of which both tensors are tables, the closest ancestor of the first; None if there is none."""
+    """Return the closest ancestor of a from which both a and b are computed by tables; None if there is none."""
     first, second = a.per_tensor, b.per_tensor
     if first is None or second is None:
         return None
@@ -54,7 +54,7 @@ def common_origin(context: Context, a: Quantized, b: Quantized) -> Origin | None
 
 
 def _lineage(context: Context, tensor: Quantized) -> Iterator[TableLookup]:
-    """Yield a tensor as a table of itself, of what it is a table of, of what that is a table of, and so on."""
+    """Yield a tensor as a table of itself, then of each ancestor from which tables compute it."""
     if tensor.dtype not in BYTES or tensor.constant is not None:
         return
     info = np.iinfo(tensor.dtype)
@@ -66,6 +66,6 @@ def _lineage(context: Context, tensor: Quantized) -> Iterator[TableLookup]:
 
 
 def after(before: TableLookup, entries: Array) -> Array:
-    """Return the table of a table's leaf that looks up `entries` by its results."""
+    """Return the composed table of `before`'s leaf, which looks the results of `before` up in `entries`."""
     at = before.entries.astype(np.int64) - np.iinfo(before.entries.dtype).min
     return np.asarray(entries[at])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised values of a function, as `integerize` knows them: integers for float tensors, and sums."""
+"""The values that `integerize` tracks: quantised tensors, table look-ups, and sums."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,13 @@ UNBOUNDED: Bounds = (None, None)
 
 @dataclass(frozen=True)
 class Quantized:
-    """A float tensor as integers: (value - zero_point) * scale.
+    """A float tensor represented by integers: (value - zero_point) * scale.
 
     Attributes:
         value: The integer tensor: a variable or a constant.
         scale: float32; broadcasts to the value's shape.
         zero_point: int64; broadcasts to the value's shape.
-        names: Source nodes that no call of the new module carries yet.
+        names: Source nodes that are not yet attached to a call of the new module.
     """
 
     value: Expr
@@ -43,29 +43,29 @@ class Quantized:
 
     @property
     def per_tensor(self) -> Quantization | None:
-        """The scale and zero point of all elements; None if there are several."""
+        """The per-tensor quantisation; None if there are several scales or zero points."""
         if self.scale.size != 1 or self.zero_point.size != 1:
             return None
         return Quantization(float(self.scale.item()), int(self.zero_point.item()), self.dtype)
 
     @property
     def constant(self) -> Array | None:
-        """The integers if they are known at compile time, else None."""
+        """The integers if they are known at compile time; else None."""
         return self.value.value.numpy() if isinstance(self.value, GenericConst) else None
 
     @property
     def magnitude(self) -> int:
-        """The largest |value| of the integers' dtype."""
+        """The maximum |value| of the integers' dtype."""
         info = np.iinfo(self.dtype)
         return max(-int(info.min), int(info.max))
 
 
 @dataclass(frozen=True)
 class TableLookup:
-    """A quantised tensor as a function of another one of 8 bits.
+    """A quantised tensor as a function, given by a table, of an 8-bit tensor.
 
     Attributes:
-        leaf: The tensor that the table is looked up with.
+        leaf: The tensor by which the table is indexed.
         entries: Result for each value of the leaf, in ascending order.
         names: Source nodes of the function.
     """
@@ -77,7 +77,7 @@ class TableLookup:
 
 @dataclass(frozen=True)
 class Sum:
-    """A float tensor that is clamp((value + offset) * input_scale * weight_scale / count), value a sum of products.
+    """A float tensor represented by accumulators: clamp((value + offset) * input_scale * weight_scale / count).
 
     Attributes:
         value: Accumulators, int32 or int64.
@@ -87,9 +87,8 @@ class Sum:
         weight_scale: Scales of the weights, float32, of the value's rank; 1 for a sum or an average.
         count: Divisor, float32, of the value's rank; 1 unless it is an average.
         bounds: Bounds of the clamp, as real numbers.
-        names: Source nodes of all calls in it.
-        data_dtype: Dtype of the data in the products; int32 for values that were widened before they were
-            added.
+        names: Source nodes of all calls in the sum.
+        data_dtype: Dtype of the data in the products; int32 for values that were widened before the addition.
     """
 
     value: Expr
@@ -104,10 +103,10 @@ class Sum:
 
 
 def static_shape(expr: Expr) -> tuple[int, ...]:
-    """Return the shape of a tensor whose dimensions are all known.
+    """Return the shape of a tensor with static dimensions.
 
     Raises:
-        ValueError: A dimension is not known.
+        ValueError: A dimension is not static.
     """
     dims = expr.ty.shape
     if dims is None or not all(isinstance(dim, IntImm) for dim in dims):
@@ -116,7 +115,7 @@ def static_shape(expr: Expr) -> tuple[int, ...]:
 
 
 def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Reduce each axis along which `array` does not vary to one element."""
+    """Return the array with each axis along which it does not vary reduced to one element."""
     for axis in range(array.ndim):
         first = array.take([0], axis)
         if array.shape[axis] > 1 and (array == first).all():
@@ -125,7 +124,7 @@ def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def clamped(bounds: Bounds, low: float | None, high: float | None) -> Bounds:
-    """Return the bounds of a value that is first limited to `bounds` and then clamped to [low, high]."""
+    """Return the bounds of a value that is clamped to `bounds` and then to [low, high]."""
 
     def clamp(value: float) -> float:
         value = value if low is None else max(value, low)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing Relax: source names, shapes, calls, and upstream passes that keep source names."""
+"""Utilities for Relax: source names, shapes, calls, and running TVM's passes without losing source names."""

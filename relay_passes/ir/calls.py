@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading calls, and rebuilding them with other operands and attributes."""
+"""Utilities to read calls, and to rebuild them with other operands and attributes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tvm.relax.analysis import free_vars
 
 from relay_passes.ir.sources import bindings_of
 
-# Operators that change the shape and keep the elements and their order.
+# Operators that change the shape, but neither the elements nor their order.
 SHAPE_ONLY = (
     "relax.reshape",
     "relax.squeeze",
@@ -32,12 +32,12 @@ def name_of(expr: Expr) -> str:
 
 
 def tensor_const(value: npt.NDArray[Any]) -> GenericConst:
-    """Return a constant of the array's own dtype, which `relax.const` alone would narrow from 64 to 32 bits."""
+    """Return a constant with the array's dtype; `relax.const` without a dtype would narrow 64 bits to 32."""
     return relax.const(value, str(value.dtype))
 
 
 def array_of(constant: GenericConst) -> npt.NDArray[Any]:
-    """Return the value of a constant tensor: a read-only view, or a copy where dlpack lacks the dtype (bfloat16)."""
+    """Return the value of a constant tensor: a read-only view, or a copy if dlpack lacks the dtype (bfloat16)."""
     try:
         view: npt.NDArray[Any] = np.from_dlpack(constant.value)
     except RuntimeError:
@@ -46,7 +46,7 @@ def array_of(constant: GenericConst) -> npt.NDArray[Any]:
 
 
 def with_attrs(call: Call, args: Sequence[Expr] | None = None, **changes: Any) -> Call:
-    """Return the call with some attributes, and optionally all operands, replaced; without type and source names."""
+    """Return a copy of a call with other attributes and, optionally, operands; it has no type and no source names."""
     return Call(call.op, call.args if args is None else args, _changed(call.attrs, changes), call.ty_args)
 
 
@@ -60,14 +60,14 @@ def _changed(attrs: Attrs | None, changes: dict[str, Any]) -> Attrs | None:
 
 @dataclass(frozen=True)
 class BoundCall:
-    """A bound call, with its tensor operands and outputs as flat tuples.
+    """A call bound to a variable, with its tensor operands and outputs as flat tuples.
 
     Attributes:
-        var: The variable that it is bound to, a tensor or a tuple.
-        call: The call itself.
-        operands: The tensors that it reads, those inside tuples one by one.
-        outputs: The tensors that it computes, each with the index in the result tuple, or None for a call whose result
-            is a tensor. Empty if the tuple is used as a whole.
+        var: The variable that the call is bound to, a tensor or a tuple.
+        call: The call.
+        operands: The tensors that the call reads, with tuples flattened.
+        outputs: (variable, index in the result tuple) of each computed tensor; the index is None if the result is a
+            tensor. Empty if the tuple itself is used.
     """
 
     var: Var
@@ -77,11 +77,11 @@ class BoundCall:
 
     @property
     def name(self) -> str:
-        """The operator's full name."""
+        """The full name of the operator."""
         return name_of(self.call)
 
     def put(self, tensors: Sequence[Expr], **attrs: Any) -> Call:
-        """Return the call on other tensors, in the order of `operands`."""
+        """Return a copy of the call on other tensors, in the order of `operands`."""
         left = iter(tensors)
 
         def take(arg: Expr) -> Expr:
@@ -93,7 +93,7 @@ class BoundCall:
 
 
 def nodes_of(func: relax.Function) -> list[BoundCall]:
-    """Return the calls of a function in program order."""
+    """Return the bound calls of a function in program order."""
     bindings = bindings_of(func)
     items: dict[Var, list[tuple[int | None, Var]]] = {}
     whole = set(free_vars(func.body.body))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of maxima and minima, and of their indices, for floats, and for Booleans, which TVM lacks.
+"""Legalisations of maxima, minima, argmax and argmin for floats, and for Booleans, which TVM does not support.
 
-of truths      whether any is true, or all are
-of floats      begin with an infinity: TVM's begin with the greatest finite number, and say of a row of
-               infinities (a fully masked row of attention) that it holds that
-places         of floats, the place of the first NaN, if there is one, as in numpy, PyTorch and JAX; else that of the
-               first greatest or least. TVM's loops take no NaN for an extremum, but lose what was before it
+Booleans           the maximum is "any", the minimum "all"
+floats             the initial value is an infinity; TVM's is the minimum (or maximum) finite number, which it returns
+                   for a row of infinities (a fully masked row of attention)
+argmax, argmin     of floats, the index of the first NaN if there is one, as in numpy, PyTorch and JAX; else that of
+                   the first maximum or minimum. TVM's loops do not return a NaN's index, and lose elements before it
 """
 
 import math
@@ -18,7 +18,7 @@ _JOINS = {"relax.max": topi.any, "relax.min": topi.all}
 
 
 def _reducer(combine: Callable[[ir.Expr, ir.Expr], ir.Expr], start: float, name: str) -> te.Reduce:
-    # TVM inspects the Python signature of a function, and its own operators have none; so wrap them in a lambda.
+    # Wrapped in a lambda, because TVM inspects the Python signature of a function, which its built-in operators lack.
     return te.comm_reducer(lambda a, b: combine(a, b), lambda dtype: tirx.const(start, dtype), name)
 
 
@@ -33,7 +33,7 @@ _WORST = {"relax.argmax": -math.inf, "relax.argmin": math.inf}
 
 
 def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Legalise a `relax.max` or `relax.min` of booleans or floats; integers go to TVM's legalisation."""
+    """Legalise a `relax.max` or `relax.min` of booleans or floats; TVM legalises those of integers."""
     (data,), attrs, name = call.args, call.attrs, call.op.name
     axes = None if attrs.axis is None else [int(axis) for axis in attrs.axis]
     dtype = str(data.ty.dtype)
@@ -55,7 +55,7 @@ def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def _index(output: tuple[ir.Expr, ...], over: dict[int, ir.Expr], keepdims: bool) -> list[ir.Expr]:
-    """Return the operand's index for an index of the output and of the reduced axes."""
+    """Return the index of the operand for given indices of the output and of the reduced axes."""
     places, rank = iter(output), len(output) + (0 if keepdims else len(over))
     index = []
     for axis in range(rank):
@@ -65,7 +65,7 @@ def _index(output: tuple[ir.Expr, ...], over: dict[int, ir.Expr], keepdims: bool
 
 
 def place_of_extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Legalise a `relax.argmax` or `relax.argmin` of floats; those of other numbers go to TVM's legalisation."""
+    """Legalise a `relax.argmax` or `relax.argmin` of floats; TVM legalises those of other dtypes."""
     (data,), attrs, name = call.args, call.attrs, call.op.name
     out = str(call.ty.dtype)
     if "float" not in str(data.ty.dtype):
@@ -81,7 +81,7 @@ def place_of_extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         return tirx.Select(tirx.Or(better, same), place, other), tirx.Select(better, value, term)
 
     def start(_: str, of: str) -> tuple[ir.Expr, ir.Expr]:
-        # Start with the greatest index, so that the index of an equal infinity replaces it.
+        # Start with the maximum index, so that the index of an element equal to the initial infinity replaces it.
         return tirx.max_value(out), tirx.const(_WORST[name], of)
 
     def places(x: te.Tensor) -> te.Tensor:

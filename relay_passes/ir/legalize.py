@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LegalizeOps with source names kept, infinite extrema, other constants, and without TVM's warning about indices.
+"""LegalizeOps with source names, with legalisations that correct TVM's results, and without its warning about indices.
 
-TVM's loops of `take` in mode "fast" come with a warning for each call ("Fast mode segfaults when there are
-out-of-bounds indices"). Nobody could act on it: `check_indices` proves all indices to be in bounds, or checks them.
+For `take` in mode "fast", TVM prints a warning for each call ("Fast mode segfaults when there are out-of-bounds
+indices"). It does not apply here: `check_indices` proves all indices to be in bounds, or checks them.
 
-TVM takes every `take` for opaque, so that FuseOps leaves it a kernel of its own. One of whole rows by constant indices
-is fused like any other injective operator: its rows are read as vectors where they stand.
+TVM marks each `take` as opaque, so that FuseOps does not fuse it. A `take` of whole rows by constant indices is marked
+as injective here, so that it is fused: its rows are read as vectors from the table.
 
-TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
-number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and those that negate and
-those of signs have a -1, which no unsigned integer is. It has no power and remainder of bfloat16 and none of its
-tests for NaN and infinity, no grid_sample and batch_norm of halves, and no erf of float64, which is libm's here.
+TVM simplifies the negation of a comparison to the opposite comparison, !(a >= b) to a < b, which is wrong for NaN, and
+x == x to true. Its loops for `full` do not support infinity and NaN, and its loops for `negative` and `sign` use -1,
+which is no unsigned integer. It does not support power, remainder, isnan and isinf of bfloat16, grid_sample and
+batch_norm of 16-bit floats, and erf of float64, for which libm is called here.
 """
 
 import math
@@ -35,23 +35,23 @@ _INJECTIVE = 2
 
 
 def legalize(mod: IRModule, others: Mapping[str, Legalize] | None = None) -> IRModule:
-    """Turn operators into calls of their loops.
+    """Replace operators by calls of PrimFuncs with their loops.
 
     Args:
         mod: Module whose Relax functions are in A-normal form and their calls named.
-        others: Operator → its loops, where they are not TVM's.
+        others: Legalisations that replace TVM's, by operator name.
     """
     return run_upstream(mod, relax.transform.LegalizeOps({**_OURS, **(others or {})}))
 
 
 def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     x, indices = call.args
-    # If the axis is None, the data has only one axis.
+    # If the attribute axis is None, the data has only one axis.
     at = int(call.attrs.axis or 0) % len(x.ty.shape)
     if _takes_rows(x, indices, at):
         data, index = (te.placeholder(static_shape(each), str(each.ty.dtype)) for each in (x, indices))
         func = te.create_prim_func([data, index, _taken(data, index, at)], index_dtype_override="int64")
-        # The module that the function is added to gives it a symbol.
+        # No symbol is set, because the module to which the function is added sets it.
         func = func.without_attr("global_symbol").with_attr("op_pattern", _INJECTIVE)
         symbol = builder.add_func(func, "take")
         return relax.call_tir(symbol, [x, indices], call.ty)
@@ -61,7 +61,7 @@ def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def _takes_rows(x: ir.Expr, indices: ir.Expr, at: int) -> bool:
-    """Whether whole rows are taken by a vector of constant indices, all in bounds."""
+    """Whether a take selects whole rows by a vector of constant indices that are in bounds."""
     shape = static_shape(x)
     if shape is None or at == len(shape) - 1 or not isinstance(indices, Constant):
         return False
@@ -70,9 +70,9 @@ def _takes_rows(x: ir.Expr, indices: ir.Expr, at: int) -> bool:
 
 
 def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:
-    """Return the elements at indices along an axis, all of which are in bounds.
+    """Return the TE expression of the elements at indices, which are in bounds, along an axis.
 
-    Indices are widened to 64 bits, as those of the functions that this may be fused with.
+    Indices are widened to 64 bits, like those of the functions with which this may be fused.
     """
     rank = len(index.shape)
 
@@ -109,7 +109,7 @@ def _negative(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     dtype = str(x.ty.dtype)
     if not dtype.startswith("uint"):
         return call.op.get_attr("FLegalize")(builder, call)
-    # TVM assumes that a difference of unsigned integers does not wrap around, so negate without a difference.
+    # Negate without a subtraction, because TVM assumes that differences of unsigned integers do not wrap around.
     negated = lambda x: topi.add(topi.bitwise_not(x), tirx.const(1, dtype))  # noqa: E731
     return builder.call_te(negated, x, primfunc_name_hint="negative")
 
@@ -124,9 +124,9 @@ def _sign(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def in_float32(*dtypes: str) -> Legalize:
-    """Return a legalisation that computes an operator in float32 where its result is of one of these dtypes.
+    """Return a legalisation that computes an operator in float32 if its result has one of the given dtypes.
 
-    It is for operators of which TVM has no loops in them, or loops with other results.
+    It is for operators for which TVM does not support these dtypes, or computes other results.
     """
 
     def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
@@ -157,7 +157,7 @@ def _emitted(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def _of_itself(is_equal: bool) -> Legalize:
-    """Return the loops of x == x or x != x of floats, by which models ask for NaN; TVM makes them constants."""
+    """Return a legalisation of x == x or x != x of floats (tests for NaN), which TVM simplifies to constants."""
 
     def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         x, y = call.args
@@ -175,7 +175,7 @@ def _of_itself(is_equal: bool) -> Legalize:
 
 
 def _of_bfloat16(of: Callable[[te.Tensor], te.Tensor], name: str) -> Legalize:
-    """Return the loops of a test of numbers that TVM has of other floats alone."""
+    """Return a legalisation of a test of bfloat16 numbers that TVM supports for other floats only."""
 
     def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         (x,) = call.args
@@ -187,7 +187,7 @@ def _of_bfloat16(of: Callable[[te.Tensor], te.Tensor], name: str) -> Legalize:
 
 
 def _by_libm(of: Callable[[ir.Expr], ir.Expr], name: str) -> Legalize:
-    """Return the loops of a function of float64 that is libm's."""
+    """Return a legalisation of a float64 function by a call of libm."""
 
     def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         (x,) = call.args

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`main` with other results or with more parameters, to see or to set the values inside it."""
+"""Copies of `main` with other results or more parameters, to observe or to set intermediate values."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def returned(mod: tvm.IRModule) -> list[relax.Expr]:
 
 
 def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
-    """Return the module with a `main` that returns these variables of its one dataflow block."""
+    """Return a module whose `main` returns the given variables of its single dataflow block."""
     main = mod["main"]
     (block,) = main.body.blocks
     fields = relax.Tuple(list(variables))
@@ -30,10 +30,11 @@ def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule
 
 
 def fed(mod: tvm.IRModule, variables: Sequence[relax.Var], *, dequantized: bool) -> tvm.IRModule:
-    """Return the module with a `main` that returns these variables, and reads none of them.
+    """Return a module whose `main` returns the given variables, and in which parameters replace them as operands.
 
-    It has more parameters behind its own: one for each variable, which every reader reads instead; and with
-    `dequantized` one in float for each of its own and each variable, which stands for what `dequantize` makes of it.
+    After the original parameters, there is one parameter per variable, which all its users read instead. With
+    `dequantized`, further float parameters follow, one per original parameter and per variable, which replace the
+    results of `dequantize` of these.
     """
     main = mod["main"]
     (block,) = main.body.blocks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewriting of all calls of a module that a predicate selects."""
+"""Rewriting of all calls of a module that satisfy a predicate."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from relay_passes.ir.upstream import run_upstream
 
 
 def rewrite_calls(mod: IRModule, picked: Callable[[Expr], bool], change: Callable[[Call], Call]) -> IRModule:
-    """Replace the selected calls; return the module itself if no call is selected.
+    """Replace the calls that satisfy `picked`; return the module itself if there are none.
 
     Args:
         mod: Module whose Relax functions are in A-normal form.
-        picked: Whether a value is such a call.
-        change: Returns the replacement; calls inside it may have their own sources.
+        picked: Whether a value is a call to replace.
+        change: Returns the replacement of a call; nested calls in it may have other source names.
     """
     changed = {gv: f for gv, f in relax_functions(mod) if any(picked(b.value) for b in bindings_of(f))}
     if not changed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of sizes that are expressions of one variable, the length."""
+"""Evaluation of sizes that are expressions of one variable, the length."""
 
 import re
 from collections.abc import Iterable
@@ -13,22 +13,22 @@ _TYPED = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 def text_of(dim: Expr) -> str:
-    """Return a size as a text for users, such as "(n + 1) // 2"."""
+    """Return a size expression as text for users, such as "(n + 1) // 2"."""
     return _TYPED.sub(r"\1", str(dim))
 
 
 def value_of(dim: Expr, length: int) -> int:
-    """Return the value of a size expression at a length."""
+    """Return the value of a size expression for a given length."""
     fixed = structural_map(dim, [(Var, lambda _var: tirx.IntImm("int64", length))])
     return int(sym.Analyzer().simplify(fixed))
 
 
 def greatest(dims: Iterable[Expr], largest: int) -> int:
-    """Return a bound of the product of sizes for lengths from 1 on.
+    """Return an upper bound of the product of sizes for lengths from 1 to `largest`.
 
     Args:
-        dims: Sizes; each is constant, or rises or falls with the length, as those of `merge_lengths` do.
-        largest: The greatest length.
+        dims: Sizes; each must be a monotonic function of the length, like those of `merge_lengths`.
+        largest: The maximum length.
 
     Raises:
         ValueError: A size is negative for some length.
@@ -43,7 +43,7 @@ def greatest(dims: Iterable[Expr], largest: int) -> int:
 
 
 def is_of_arguments(size: Expr, func: tirx.PrimFunc) -> bool:
-    """Whether a size follows from those of a function's arguments, and from nothing else."""
+    """Whether a size is an expression of the size variables of a function's arguments alone."""
     used: list[Var] = []
     structural_walk(size, [(Var, used.append)])
     known: list[Var] = []

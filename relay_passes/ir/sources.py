@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source names: which nodes of the user's model a Relax call comes from.
+"""Source names: the nodes of the user's model from which a Relax call was created.
 
-A call carries its names in its span: `Span(SourceName(node))` for one, a `SequentialSpan` for several.
-Spans take no part in structural equality, so naming a module never changes what it means.
+The names are stored in the span of the call: `Span(SourceName(node))` for one name, a `SequentialSpan` for several.
+Spans do not affect structural equality, so that naming calls does not change the meaning of a module.
 """
 
 import re
@@ -14,7 +14,7 @@ from tvm_ffi import structural_map, structural_walk
 
 Names = tuple[str, ...]
 
-# Prefixes of calls that lowering adds and that belong to no source node.
+# Prefixes of the names of operators that lowering adds, and whose calls need no source node.
 _MACHINERY = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.null_value")
 
 
@@ -24,24 +24,24 @@ def union(names: Iterable[Names]) -> Names:
 
 
 def sources_of(expr: Expr) -> Names:
-    """Return the source names of an expression; empty if it carries none."""
+    """Return the source names of an expression; empty if it has none."""
     span = getattr(expr, "span", None)
     if span is None:
         return ()
     spans = span.spans[:] if isinstance(span, SequentialSpan) else [span]
-    # TVMScript sets spans of its own: a file, and a line from 1.
+    # TVMScript sets other spans, with a file and a line from 1.
     return tuple(dict.fromkeys(s.source_name.name for s in spans if s.line == 0))
 
 
 def with_source(call: Call, names: Iterable[str]) -> Call:
-    """Return the call with `names` in place of its source names; its type is kept."""
+    """Return a copy of a call, with the same type, whose source names are `names`."""
     spans = [Span(SourceName(name), 0, 0, 0, 0) for name in dict.fromkeys(names)]
     span = None if not spans else spans[0] if len(spans) == 1 else SequentialSpan(spans)
     return Call(call.op, call.args, call.attrs, call.ty_args, span, call.ty)
 
 
 def relax_functions(mod: IRModule) -> list[tuple[GlobalVar, relax.Function]]:
-    """Return the Relax functions of `mod`, sorted by name."""
+    """Return the Relax functions of `mod` with their GlobalVars, sorted by name."""
     items = [(gv, f) for gv, f in mod.functions_items() if isinstance(f, relax.Function)]
     return sorted(items, key=lambda item: str(item[0].name_hint))
 
@@ -54,7 +54,7 @@ def bindings_of(func: relax.Function) -> list[relax.Binding]:
 
 
 def map_calls(func: relax.Function, change: Callable[[Var, Call], Call]) -> relax.Function:
-    """Replace each bound call by `change(variable, call)`; variables stay the same objects."""
+    """Return a copy of a function in which each bound call is replaced by `change(variable, call)`."""
     return structural_map(func, [(relax.VarBinding, lambda binding: _changed(binding, change))])
 
 
@@ -65,18 +65,18 @@ def _changed(binding: relax.VarBinding, change: Callable[[Var, Call], Call]) -> 
 
 
 def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]) -> relax.Function:
-    """Give source names to the calls bound to the given variables, and name the variables after them.
+    """Return a copy of a function in which calls have source names, and their variables are named after these.
 
-    The new variable names ("conv1", "conv1_1") are what later phases print, and what a value is known by
-    where a pass replaces its variable; `lv7` would not do, since passes give such names to their own values.
+    Later phases print the variable names ("conv1", "conv1_1"). If a TVM pass replaces a variable, its name identifies
+    the value, which `lv7` would not, because passes generate such names.
 
     Args:
-        func: A function in A-normal form, as every importer yields.
-        names: Bound variable → its source node, or several.
+        func: A function in A-normal form, as all importers return it.
+        names: The source node, or several, of each bound variable.
     """
     sources = {var: (name,) if isinstance(name, str) else tuple(name) for var, name in names.items() if name}
     bound = [b.var for b in bindings_of(func)]
-    # Variables without an entry in `names` keep their names.
+    # Variables that are not in `names` keep their names.
     taken = {str(var.name) for var in (*func.params, *bound) if var not in sources}
     renamed: dict[Var, Var] = {}
     for old in bound:
@@ -92,7 +92,7 @@ def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]
 def unnamed_calls(mod: IRModule) -> list[str]:
     """Return every call without a source name, as "function: variable = operator".
 
-    What lowering adds to make a call run (allocation, shape and VM builtins) needs none.
+    Calls that lowering adds (allocation, shape and VM builtins) need no source name.
     """
     return [
         f"{gv.name_hint}: {binding.var.name} = {_callee(binding.value)}"
@@ -105,11 +105,11 @@ def unnamed_calls(mod: IRModule) -> list[str]:
 
 
 def function_sources(mod: IRModule) -> dict[str, Names]:
-    """Return, for each function that another one calls, the source nodes of its body and of its calls.
+    """Return, for each called function, the source nodes of its body and of all its calls.
 
-    Equal groups share one function after FuseOps, and equal calls one PrimFunc after LegalizeOps: the names
-    are those of all of them. What a group calls inside becomes part of the group itself in FuseTIR, so
-    it counts for the group alone, and the result is the same before FuseTIR and after it.
+    Equal groups share one function after FuseOps, and equal calls one PrimFunc after LegalizeOps: the result has the
+    names of all of them. FuseTIR inlines the functions that a group calls, so that they only count for the group; the
+    result is the same before and after FuseTIR.
     """
     found: dict[str, list[Names]] = {str(gv.name_hint): [] for gv in mod.get_global_vars()}
     called: set[str] = set()
@@ -128,7 +128,7 @@ def function_sources(mod: IRModule) -> dict[str, Names]:
 
 
 def global_callees(call: Call) -> list[str]:
-    """Return the names of the functions that `call` refers to, as callee or as argument of call_tir."""
+    """Return the names of the functions that `call` refers to, as its callee or as an argument of call_tir."""
     return [str(e.name_hint) for e in (call.op, *call.args) if isinstance(e, GlobalVar)]
 
 
@@ -138,7 +138,7 @@ def _callee(call: Call) -> str:
 
 
 def identifier(name: str) -> str:
-    """Return a variable or function name that resembles the name of a source node."""
+    """Return an identifier that resembles the name of a source node."""
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     return word if word and not word[0].isdigit() else f"n_{word}"
 

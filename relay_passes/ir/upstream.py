@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running of upstream passes, with the source names that they lose restored.
+"""Running of TVM's passes, and restoring of the source names that they lose.
 
-What a pass leaves of a named value, in the order it is looked for:
+What is left of a named value after a pass, in the order of the search, and where its names are from:
 
-    the call with its span      most rewrites              nothing to do
-    a call of a new function    FuseOps                    the names of what it computes from its arguments
-    the variable                LegalizeOps, FuseTIR       the names its call had
+    the call with its span      most rewrites              the span
+    a call of a new function    FuseOps                    the names of the calls in the function
+    the variable                LegalizeOps, FuseTIR       the names of the variable's call before the pass
     the variable's name         ConvertLayout              likewise, unless passes generate such names
-    nothing                     CallTIRRewrite             those of what the call writes, its last operand
-                                a transpose put between    those of its first consumer, else of its producer
+    nothing                     CallTIRRewrite             the names of the tensor that the call writes, its last
+    operand
+                                an inserted transpose      the names of its first consumer, else of its producer
 """
 
 import re
@@ -32,27 +33,27 @@ from relay_passes.ir.sources import (
     with_source,
 )
 
-# Names that Relax's BlockBuilder gives to what a pass emits; they say nothing about where a value comes from.
+# Names that Relax's BlockBuilder generates for new variables, which do not identify a value of the model.
 _GENERATED = re.compile(r"(lv|gv)\d*(_\d+)?")
 
 _NamesOf = dict[Var, Names]
 
 
 def run_upstream(mod: IRModule, pass_: Pass) -> IRModule:
-    """Run `pass_` and name every call that it leaves unnamed.
+    """Run `pass_`, and give source names to all calls that it leaves without.
 
     Args:
         mod: Module whose Relax functions are in A-normal form and their calls named.
         pass_: A pass of TVM, run in the caller's target and pass context.
 
     Returns:
-        The module after the pass. A call is unnamed only if nothing it is connected to has a name.
+        The module after the pass. A call has no source name only if no producer or consumer of it has one.
     """
     by_var: _NamesOf = {}
     by_name: dict[tuple[str, str], Names] = {}
     for gv, func in relax_functions(mod):
         for b in bindings_of(func):
-            # An alias, a tuple or an item of one may become the call itself.
+            # An alias, a tuple or a tuple item may be replaced by the call itself.
             by_var[b.var] = sources_of(b.value) or union(by_var.get(v, ()) for v in free_vars(b.value))
             if not _is_generated(b):
                 by_name[gv.name_hint, b.var.name] = by_var[b.var]
@@ -67,7 +68,7 @@ def run_upstream(mod: IRModule, pass_: Pass) -> IRModule:
             names[b.var] = next(filter(None, found), ())
         _spread(bindings, names)
         func = map_calls(func, partial(_named, names))
-        # Name the bindings that this pass made, so that the next pass does not take them for its own.
+        # Rename the variables that this pass created, so that after the next pass they are not considered new.
         out.update_func(gv, name_bindings(func, {b.var: names[b.var] for b in bindings if _is_generated(b)}))
     return out
 
@@ -77,7 +78,7 @@ def _is_generated(binding: relax.Binding) -> bool:
 
 
 def name_equals(mod: IRModule) -> IRModule:
-    """Give calls that compute the same value the source names of all of them, before a pass that keeps one of them."""
+    """Give calls that compute equal values the source names of all of them, before a pass that merges them."""
     out = mod.clone()
     for gv, func in relax_functions(mod):
         values = _Values()
@@ -96,7 +97,7 @@ def _named(names: _NamesOf, var: Var, call: Call) -> Call:
 
 
 def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
-    """Name calls without a name after their first consumer, else after their operands."""
+    """Give calls without source names those of their first consumer, else those of their operands."""
     if all(names[b.var] for b in bindings):
         return
     consumer: _NamesOf = {}
@@ -109,7 +110,7 @@ def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
 
 
 def _of_operands(binding: relax.Binding, names: _NamesOf) -> Names:
-    """Return the names of a value's producers; for a call that returns nothing, those of the tensor it writes."""
+    """Return the source names of a call's operands; for a call without result, those of the tensor that it writes."""
     value = binding.value
     if isinstance(value, Call) and isinstance(binding.var.ty, relax.TupleType) and not binding.var.ty.fields:
         named = (names.get(operand) for operand in reversed(value.args) if isinstance(operand, Var))
@@ -118,7 +119,7 @@ def _of_operands(binding: relax.Binding, names: _NamesOf) -> Names:
 
 
 def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:
-    """Return source names for calls of functions that are new in `after`: the names of the calls in these functions."""
+    """Return a function that returns the source names in the body of a called function that is new in `after`."""
     old = {gv.name_hint for gv in before.get_global_vars()}
     groups = {gv.name_hint: func for gv, func in relax_functions(after) if gv.name_hint not in old}
     if not groups:
@@ -134,7 +135,7 @@ def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:
 
 
 class _Values:
-    """Numbers the values of two modules: values that are computed alike from equal values have equal numbers."""
+    """Value numbering across two modules: equal calls on values of equal numbers have equal numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -142,7 +143,7 @@ class _Values:
         self._names: dict[int, Names] = {}
 
     def learn(self, name: str, func: relax.Function) -> dict[Var, int]:
-        """Note the names of every value of function `name`; returns the numbers of its variables."""
+        """Record the source names of all values of function `name`; return the value numbers of its variables."""
         scope = dict(zip(func.params, self.parameters(name, func), strict=True))
         for b in bindings_of(func):
             number = scope[b.var] = self._number_of(b.value, scope)
@@ -158,7 +159,7 @@ class _Values:
     def trace(
         self, func: relax.Function, args: list[int], groups: Mapping[str, relax.Function], found: _NamesOf
     ) -> tuple[int, Names]:
-        """Return the value number and all source names of `func(args)`; add those of group calls to `found`."""
+        """Return (value number, all source names) of `func(args)`; add the source names of group calls to `found`."""
         scope = dict(zip(func.params, args, strict=True))
         inside: list[Names] = []
         for b in bindings_of(func):

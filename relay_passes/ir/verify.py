@@ -8,14 +8,14 @@ from relay_passes.ir.sources import unnamed_calls
 
 
 def verify(mod: IRModule, after: str) -> IRModule:
-    """Return `mod` if it is well-formed and every call says which source node it comes from.
+    """Return `mod` if it is well-formed and all its calls have source names.
 
     Args:
         mod: The result of a pass.
-        after: The pass, for the message.
+        after: Name of the pass, for the message.
 
     Raises:
-        ValueError: Names the pass and what it broke: a defect of the pass.
+        ValueError: The module is invalid, which is a defect of the pass; the message names the pass and the problem.
     """
     try:
         well_formed(mod)

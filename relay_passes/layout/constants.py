@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout changes of constants, and of integer constants under `dequantize`, at compile time.
+"""Layout changes, at compile time, of constants and of integer constants under `dequantize`.
 
     reshape(dequantize(c, axis=0), [1, C, 1, 1])  in NHWC    →    dequantize(c', axis=3)  with c' of shape [1, 1, 1, C]
 
-Integer constants stay integer constants: what is reordered is the constant below the `dequantize`, and its axis
-(and, where elements of that axis are reordered, its scales) follow.
+Integer constants remain integer constants: the operand of `dequantize` is reordered, and the attribute axis (and the
+scales, if elements along this axis are reordered) adjusted.
 """
 
 import math
@@ -28,12 +28,12 @@ class Static:
     """A tensor that is known at compile time.
 
     Attributes:
-        data: The constant: the value itself, or the integers that `dequantize` takes.
-        scale: Scales of the `dequantize`: one, or one per index of `axis`. None for a plain constant.
-        zero_point: Zero point, in the same form as the scale.
-        axis: Axis of `data`, where there is more than one scale or zero point.
+        data: The constant: the value itself, or the integer operand of `dequantize`.
+        scale: Scales of the `dequantize`: one, or one per index of `axis`. None for a constant without `dequantize`.
+        zero_point: Zero points: one, or one per index of `axis`. None for a constant without `dequantize`.
+        axis: Axis of `data` that the scales and zero points belong to, if there are several.
         attrs: Attributes of the `dequantize`.
-        nodes: Source names of the calls that this stands for.
+        nodes: Source names of the calls that computed the tensor.
     """
 
     data: Array
@@ -49,7 +49,7 @@ class Static:
         return any(value is not None and value.size > 1 for value in (self.scale, self.zero_point))
 
     def moved(self, form: Form) -> "Static":
-        """Return the tensor in `form`, whose shape may have more leading axes of size 1."""
+        """Return a copy in the layout `form`, whose shape may have additional leading axes of size 1."""
         new = replace(self, data=form.array(self.data), axis=0)
         if not self.is_per_axis:
             return new
@@ -58,7 +58,7 @@ class Static:
         return replace(new, scale=scale, zero_point=zero_point, axis=form.position(axis))
 
     def expr(self) -> Expr:
-        """Return the constant, or the `dequantize` of it."""
+        """Return the constant, or the `dequantize` of the constant."""
         if self.scale is None:
             return tensor_const(self.data)
         parts = [tensor_const(np.asarray(value)) for value in (self.data, self.scale, self.zero_point)]
@@ -66,14 +66,14 @@ class Static:
 
 
 def static_of(value: Expr, statics: Mapping[Var, Static]) -> Static | None:
-    """Return the compile-time value of an operand, or None."""
+    """Return the compile-time value of an operand; None if it is computed at run time."""
     if isinstance(value, GenericConst):
         return Static(array_of(value))
     return statics.get(value) if isinstance(value, Var) else None
 
 
 def static_call(call: Call, statics: Mapping[Var, Static]) -> Static | None:
-    """Return the compile-time result of a `dequantize` of constants or a reshape of a known value; None for others."""
+    """Return the compile-time result of a `dequantize` of constants, or of a reshape of one; None for others."""
     name, nodes = name_of(call), sources_of(call)
     if name == "relax.dequantize" and all(isinstance(arg, GenericConst) for arg in call.args):
         data, scale, zero_point = (arg.value.numpy() for arg in call.args)
@@ -93,7 +93,7 @@ def static_call(call: Call, statics: Mapping[Var, Static]) -> Static | None:
 
 
 def _reshaped(source: Static, shape: tuple[int, ...], nodes: Names) -> Static | None:
-    """Return a reshaped constant; None if the axis of its scales does not survive."""
+    """Return a reshaped constant; None if the reshape merges or splits the axis of its scales."""
     new = replace(source, data=source.data.reshape(shape), nodes=nodes)
     if not source.is_per_axis:
         return replace(new, axis=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The channels-last form of a value: its permutation of elements, and the conversions to it and back."""
+"""The channels-last layout of a value ("form"): its permutation of elements, and the conversions to it and back."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tvm.ir import Expr
 
 @dataclass(frozen=True)
 class Flat:
-    """The role of an axis that a reshape merged from axes of several roles, as the flatten before a linear layer does.
+    """The role of an axis that a reshape merged from axes of several roles, such as the flatten before a linear layer.
 
     Attributes:
         sizes: Sizes of the axes that were merged, in the model's order.
@@ -28,12 +28,12 @@ class Flat:
 Role = Literal["N", "S", "C"] | Flat
 """Role of an axis: batch, space, channels, or several of them flattened."""
 
-# Channels-last is this order of roles; axes of one role keep their order.
+# The channels-last order of roles; axes of the same role keep their order.
 _RANK = {"N": 0, "S": 1, "C": 2}
 
 
 def channels_last(roles: Sequence[Role | None]) -> tuple[int, ...]:
-    """Return the order of axes with channels last. An axis without a role stays directly after its predecessor."""
+    """Return the channels-last order of axes; an axis without a role directly follows its predecessor."""
     ranks: list[int] = []
     for role in roles:
         ranks.append(_RANK[role] if isinstance(role, str) else ranks[-1] if ranks else 0)
@@ -42,13 +42,13 @@ def channels_last(roles: Sequence[Role | None]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Form:
-    """A permutation of a value's elements that keeps its rank.
+    """A layout of a value: a permutation of its elements that keeps its rank.
 
     Attributes:
         shape: The value's shape in the model.
-        order: Axis `i` of the moved value is axis `order[i]` of the model's.
-        flats: How the elements of each axis of the model's value are ordered inside it; None for the model's
-            own order.
+        order: Axis `i` of the value in this layout is axis `order[i]` of the value in the model.
+        flats: For each axis of the value in the model, the order of elements along the axis; None for the model's
+            order.
     """
 
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ class Form:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], roles: Sequence[Role | None]) -> "Form":
-        """Return the channels-last form of a value whose axes have these roles."""
+        """Return the channels-last form of a value whose axes have the given roles."""
         flats = (
             role if isinstance(role, Flat) and math.prod(role.sizes) == size else None
             for role, size in zip(roles, shape, strict=True)
@@ -66,7 +66,7 @@ class Form:
 
     @classmethod
     def ordered(cls, shape: tuple[int, ...], order: Sequence[int]) -> "Form":
-        """Return the form that reorders whole axes."""
+        """Return the form that only permutes axes."""
         return cls(shape, tuple(order), (None,) * len(shape))
 
     @property
@@ -75,12 +75,12 @@ class Form:
         return tuple(self.shape[axis] for axis in self.order)
 
     def position(self, axis: int) -> int:
-        """Return the position of one of the model's axes (negative: from the end) in this form."""
+        """Return the position in this form of an axis of the model (negative: counted from the end)."""
         return self.order.index(axis % len(self.shape))
 
     @cached_property
     def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the sizes of all axes, with flattened axes split into parts, and their order in the form."""
+        """Return the sizes of all axes, with merged axes split into their parts, and their order in the form."""
         sizes: list[int] = []
         inside: list[list[int]] = []
         for size, flat in zip(self.shape, self.flats, strict=True):
@@ -91,7 +91,7 @@ class Form:
 
     @cached_property
     def strides(self) -> tuple[tuple[int, int], ...]:
-        """Return (size, stride in the model's value) for each run of elements, axes of size 1 left out."""
+        """Return (size, stride in the model's layout) of the axes of size > 1, with contiguous axes merged."""
         sizes, order = self._split
         runs: list[tuple[int, int]] = []
         for index in order:
@@ -106,30 +106,30 @@ class Form:
 
     @property
     def is_view(self) -> bool:
-        """Whether the conversion moves no element, so that a reshape is enough."""
+        """Whether the conversion moves no elements, so that a reshape is sufficient."""
         return len(self.strides) <= 1
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the form is the model's own layout."""
+        """Whether the form is the layout in the model."""
         return self.is_view and self.physical == self.shape
 
     def same(self, other: "Form") -> bool:
-        """Whether both forms have one shape and one order of elements."""
+        """Whether both forms have the same shape and the same order of elements."""
         return self.physical == other.physical and self.strides == other.strides
 
     def array(self, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return a constant in this form; the constant may lack leading axes of size 1."""
+        """Return a constant converted to this form; the constant may lack leading axes of size 1."""
         sizes, order = self._split
         return np.ascontiguousarray(value.reshape(sizes).transpose(order)).reshape(self.physical)
 
     def steps_in(self) -> list["LayoutStep"]:
-        """Return the operators that convert the model's value to this form."""
+        """Return the operators that convert a value from the model's layout to this form."""
         sizes, order = self._split
         return _steps(self.shape, sizes, order, self.physical, view=self.is_view)
 
     def steps_out(self) -> list["LayoutStep"]:
-        """Return the operators that convert a value in this form to the model's."""
+        """Return the operators that convert a value from this form to the model's layout."""
         sizes, order = self._split
         moved = tuple(sizes[index] for index in order)
         back = tuple(order.index(index) for index in range(len(order)))
@@ -144,7 +144,7 @@ class LayoutStep:
     numbers: tuple[int, ...]
 
     def call(self, value: Expr) -> Expr:
-        """Return the call of the step on a value."""
+        """Return a call of the step's operator on a value."""
         return (
             relax.op.permute_dims(value, self.numbers)
             if self.permute

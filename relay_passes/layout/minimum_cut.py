@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A minimum cut of a flow network: the assignment of nodes to two sides that costs least (Dinic's algorithm)."""
+"""Minimum cut of a flow network: the assignment of nodes to two sides with the minimum cost (Dinic's algorithm)."""
 
 from collections import deque
 from collections.abc import Hashable
 
 SOURCE, SINK = "source", "sink"
 
-# More than any sum of tensor sizes: an edge that is never cut.
+# Cost of an edge that is never cut, larger than any sum of tensor sizes.
 NEVER = 1 << 62
 
 
 class FlowNetwork:
-    """A flow network between SOURCE and SINK, whose minimum cut is found."""
+    """A flow network between SOURCE and SINK."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._edges: list[list[int]] = []  # by node: indexes of its edges; the reverse of edge e is e ^ 1
+        self._edges: list[list[int]] = []  # indices of the edges of each node; the reverse of edge e is e ^ 1
         self._head: list[int] = []
         self._left: list[int] = []
 
     def edge(self, tail: Hashable, head: Hashable, cost: int) -> None:
-        """Add an edge that costs `cost` if `tail` is on the source's side and `head` on the sink's."""
+        """Add an edge, which costs `cost` if `tail` is on the source's side and `head` on the sink's side."""
         for node, other, capacity in ((tail, head, cost), (head, tail, 0)):
             self._edges[self._number(node)].append(len(self._head))
             self._head.append(self._number(other))
             self._left.append(capacity)
 
     def source_side(self) -> set[Hashable]:
-        """Return the nodes on the source's side of the minimum cut; of several, that with the fewest nodes there."""
+        """Return the nodes on the source's side of the minimum cut; if there are several cuts, the smallest set."""
         source, sink = self._number(SOURCE), self._number(SINK)
         while True:
             levels = self._levels(source)
@@ -56,7 +56,7 @@ class FlowNetwork:
         return levels
 
     def _push(self, source: int, sink: int, levels: list[int], used: list[int]) -> bool:
-        """Send flow along one more path; False if there is none. `used` counts each node's exhausted edges."""
+        """Send flow along another path; return False if there is none. `used` counts each node's exhausted edges."""
         path: list[int] = []
         node = source
         while node != sink:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The channels-last version of each operator: renumbered axes and forms of its operands, or the reason for none."""
+"""Channels-last versions of operators: renumbered axes and the required operand layouts, or why there is none."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ class Moved:
     """A call in channels-last form.
 
     Attributes:
-        needs: The form that each operand must be in; None for the model's own layout.
-        gives: The form that each output is in.
-        build: The new value, from the operands in those forms.
+        needs: The form (layout) that each operand must have; None for the model's layout.
+        gives: The form of each output.
+        build: Returns the new value, from the operands in the forms `needs`.
         copies: Whether the call only moves elements.
     """
 
@@ -36,7 +36,7 @@ Move = Callable[[BoundCall, Forms], Moved | str]
 
 
 def form_of(value: Expr, forms: Forms) -> Form:
-    """Return the form of a run-time value; a constant counts as in the model's layout."""
+    """Return the form of a run-time value; constants are in the model's layout."""
     form = forms.get(value) if isinstance(value, Var) else None
     shape = static_shape(value) or ()
     return form or Form.ordered(shape, range(len(shape)))
@@ -47,7 +47,7 @@ def _output(node: BoundCall) -> Var:
 
 
 def move_broadcast(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move an elementwise call with broadcasting: every operand takes the form of the result."""
+    """Convert an elementwise call with broadcasting: all operands need the form of the result."""
     out = forms[_output(node)]
     needs = []
     for operand in node.operands:
@@ -74,7 +74,7 @@ def _aligned(shape: tuple[int, ...], out: Form, *, constant: bool) -> Form | Non
 
 
 def move_along(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a call with an axis attribute, one data tensor, and parameters along that axis."""
+    """Convert a call with an axis attribute, one data tensor, and parameters along this axis."""
     form = forms[_output(node)]
     axis = int(node.call.attrs.axis) % len(form.shape)
 
@@ -89,7 +89,7 @@ def move_along(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_norm(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a group or instance norm: the channel axis, and the reduced axes."""
+    """Convert a group or instance norm: its channel axis and reduced axes are renumbered."""
     form, attrs = forms[_output(node)], node.call.attrs
     axes = sorted(form.position(int(axis)) for axis in attrs.axes)
     channels = int(attrs.channel_axis) % len(form.shape)
@@ -100,7 +100,7 @@ def move_norm(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_reduce(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a sum, mean, extremum, argmax or argmin over axes."""
+    """Convert a sum, mean, maximum, minimum, argmax or argmin over axes."""
     form, attrs = form_of(node.operands[0], forms), node.call.attrs
     rank = len(form.shape)
     old = attrs.axis
@@ -124,7 +124,7 @@ PLACES = ("relax.argmax", "relax.argmin")
 
 
 def _resized(form: Form, shape: tuple[int, ...], axes: Sequence[int]) -> Form:
-    """Return `form` for a value that differs in size along `axes`."""
+    """Return a copy of `form` for a value with other sizes along `axes`."""
     flats = (None if axis in axes else flat for axis, flat in enumerate(form.flats))
     return replace(form, shape=shape, flats=tuple(flats))
 
@@ -135,7 +135,7 @@ def _flattened(form: Form, axes: Sequence[int]) -> str | None:
 
 
 def move_concat(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a concatenation along an axis."""
+    """Convert a concatenation along an axis."""
     if node.call.attrs.axis is None:
         return "it flattens its operands"
     out = forms[_output(node)]
@@ -145,7 +145,7 @@ def move_concat(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_split(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a split along an axis into a tuple."""
+    """Convert a split along an axis into a tuple."""
     form = form_of(node.operands[0], forms)
     axis = int(node.call.attrs.axis) % len(form.shape)
     gives = tuple(_resized(form, static_shape(var) or (), [axis]) for _, var in node.outputs)
@@ -155,7 +155,7 @@ def move_split(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_slice(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a `strided_slice` with constant bounds."""
+    """Convert a `strided_slice` with constant bounds."""
     form = form_of(node.operands[0], forms)
     axes, *bounds = ([int(number) for number in arg.fields] for arg in node.call.args[1:])
     axes = [axis % len(form.shape) for axis in axes]
@@ -171,7 +171,7 @@ def move_slice(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_pad(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a pad of any axes."""
+    """Convert a pad of any axes."""
     form = form_of(node.operands[0], forms)
     widths = [int(width) for width in node.call.attrs.pad_width]
     padded = [axis for axis in range(len(form.shape)) if any(widths[2 * axis : 2 * axis + 2])]
@@ -181,7 +181,7 @@ def move_pad(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_spatial(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a pool or resize, which has a layout attribute."""
+    """Convert a pool or resize, by its layout attribute."""
     out, layout = forms[_output(node)], str(node.call.attrs.layout)
     if layout != "NCHW":
         return f"its layout is {layout}"
@@ -193,7 +193,7 @@ def move_spatial(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_conv(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a conv1d, conv2d or a transpose of them, with constant weights: data NHWC or NWC, weights OHWI or OWI."""
+    """Convert a (transposed) conv1d or conv2d with constant weights, to data NHWC or NWC and weights OHWI or OWI."""
     data, weight = node.operands
     attrs = node.call.attrs
     layouts = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout)
@@ -214,7 +214,7 @@ def move_conv(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_reshape(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a reshape, if a reshape of the moved value has the same order of elements."""
+    """Convert a reshape, if a reshape of the channels-last value gives the same order of elements."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if form.strides != out.strides:
         return f"a reshape from {list(form.shape)} to {list(out.shape)} mixes channels with positions"
@@ -226,7 +226,7 @@ def _reshaped(value: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def move_permute(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a `permute_dims`: return the permutation that is left between the forms of its operand and its result."""
+    """Convert a `permute_dims` to the permutation between the forms of its operand and its result."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if any(form.flats) or any(out.flats):
         return "one of its axes is flattened from several"
@@ -243,7 +243,7 @@ def move_permute(node: BoundCall, forms: Forms) -> Moved | str:
 
 
 def move_matmul(node: BoundCall, forms: Forms) -> Moved | str:
-    """Move a linear layer: the rows or columns of its constant weights are permuted."""
+    """Convert a linear layer, by permuting the rows or columns of its constant weights."""
     data, weight = node.operands
     form, out, shape = form_of(data, forms), forms[_output(node)], static_shape(weight) or ()
     if weight in forms or len(shape) != 2:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCHW → NHWC, weights OHWI, through the whole graph, with as few bytes transposed as can be.
+"""Conversion of the whole graph from NCHW to NHWC, with OHWI weights and the minimum number of transposed bytes.
 
     x → conv2d → add → relu → reshape [N, C·H·W] → matmul W
     x → permute_dims → conv2d (NHWC, OHWI) → add → relu → reshape [N, H·W·C] → matmul W with its rows permuted
 
-Every value gets a channels-last form; every call is written either as in the model or on values in that form.
-Convolutions take it, inputs and outputs do not, and a minimum cut decides for all calls between, at the price of
-each value that has to be had in both. Constants are put into the form that is asked for at compile time.
+Every value has a channels-last layout (its "form"); every call is emitted either in the model's layout or on values in
+this form. Convolutions use the form, inputs and outputs the model's layout. For all other calls a minimum cut decides;
+the cost is the size of each value that is needed in both layouts. Constants are converted at compile time.
 
-Quantised: `quantize` and `dequantize` are calls like others, so the transposes that remain are of integers where
-there are any; integer weights stay integer constants under `dequantize`, whose axis follows.
+Quantised: `quantize` and `dequantize` are treated like other calls, so that remaining transposes are of integers, if
+possible; integer weights remain integer constants under `dequantize`, whose axis is adjusted.
 """
 
 import math
@@ -33,14 +33,14 @@ from schedules.diagnostic import Diagnostic
 
 
 def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
-    """Put channels last: convolutions with constant weights always, the rest wherever it saves transposed bytes.
+    """Convert calls to channels-last: all convolutions with constant weights, others if this saves transposed bytes.
 
     Args:
-        mod: Canonical, in A-normal form, every call named. Functions whose body is not one dataflow block, or that
-            have no convolution, are left alone.
+        mod: Module in canonical form, with every call named. Functions with no convolution, or whose body is not one
+            dataflow block, are not changed.
 
     Returns:
-        The module, with inputs and outputs as they were, and what stayed, in program order.
+        The module, whose inputs and outputs keep their layouts, and why calls stay in the model's layout.
     """
     out = mod.clone()
     kept: list[Diagnostic] = []
@@ -78,7 +78,7 @@ def _is_anchor(node: BoundCall) -> bool:
 
 
 def _operator_of(node: BoundCall) -> LayoutRules | None:
-    """Return the layout rules of the node's operator; None if there are none."""
+    """Return the layout rules of a call's operator; None if there are none."""
     return OPERATORS.get(node.name.removeprefix("relax."))
 
 
@@ -115,7 +115,7 @@ def _roles_of(func: relax.Function, nodes: Sequence[BoundCall]) -> dict[Var, tup
 
 
 def _moved_or_why(node: BoundCall, forms: Forms) -> Moved | str:
-    """Return the channels-last call of a node, or why it stays in the model's layout."""
+    """Return the channels-last version of a call, or why it stays in the model's layout."""
     problem = _shape_problem(node)
     if problem is not None:
         return problem
@@ -149,7 +149,7 @@ def _shape_problem(node: BoundCall) -> str | None:
 def _staying(
     func: relax.Function, nodes: Sequence[BoundCall], forms: Forms, moved: Mapping[Var, Moved | str]
 ) -> set[Var]:
-    """Return the nodes, by variable, that stay in the model's layout in the cheapest choice."""
+    """Return the variables of the calls that stay in the model's layout, by the minimum cut."""
     cut = FlowNetwork()
     for node in nodes:
         new = moved[node.var]
@@ -165,10 +165,10 @@ def _staying(
     producers = {var: node.var for node in nodes for _, var in node.outputs}
     users = _users(func, nodes)
     for var, form in forms.items():
-        # A conversion that is a mere reshape copies nothing; the price of one element makes the cut prefer none.
+        # A conversion by a reshape copies nothing; with the cost of one element, the cut prefers no conversion.
         price = 0 if form.is_trivial else _element(var) if form.is_view else _bytes(var) + _element(var)
         producer = producers.get(var, SOURCE)
-        # One transpose serves all users that want the value in the other form.
+        # One transpose serves all users that need the value in the other layout.
         for user in users.get(var, ()) if price else ():
             cut.edge((var, "in"), user, NEVER)
             cut.edge(user, (var, "out"), NEVER)
@@ -179,7 +179,7 @@ def _staying(
 
 
 def _users(func: relax.Function, nodes: Sequence[BoundCall]) -> dict[Var, set[object]]:
-    """Return each value's users: variables of calls, and SOURCE for those that take it in the model's layout."""
+    """Return the users of each value: variables of calls, and SOURCE for users that need the model's layout."""
     users: dict[Var, set[object]] = {}
     calls = {node.var for node in nodes}
     for b in bindings_of(func):

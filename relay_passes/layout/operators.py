@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of operators with a channels-last form: relations between their axes, and how they are moved."""
+"""The table of operators with a channels-last version: relations between axes, and the functions that convert calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class LayoutRules:
     """The layout rules of one operator.
 
     Attributes:
-        relate: Returns the relations between the axes of a call's tensors; the caller ignores those of constants.
-        move: Returns the call in channels-last form.
-        anchor: Whether the operator is channels-last wherever possible.
+        relate: Returns the relations between the axes of a call's tensors; the caller ignores relations of constants.
+        move: Returns the channels-last version of a call.
+        anchor: Whether calls of the operator are always converted if possible.
     """
 
     relate: Callable[[BoundCall], Relations]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference of axis roles (batch, channel, spatial) from convolutions to all values that they are connected with.
+"""Inference of axis roles (batch, channel, spatial), from convolutions to all connected values.
 
-Operators say which axes are one and the same (elementwise operators, concat's other axes), which are merely alike
-(the two ends of a `permute_dims`, a slice and what it is cut from), and which a reshape merges or splits; layout
-attributes say what an axis is. What they leave open stays without a role.
+Operators define which axes have the same role and order of elements (elementwise operators, concat's other axes), which
+axes only have the same role (operand and result of a `permute_dims` or a slice), and which axes a reshape merges or
+splits. Layout attributes define the role of an axis. Axes without such information have no role.
 """
 
 import math
@@ -23,11 +23,10 @@ class Relations:
     """The relations between the axes of a call's tensors.
 
     Attributes:
-        pairs: Pairs of axes with one role; if they have one size, their elements are in one order, too.
-        alike: Pairs of axes with one role, unless other relations say otherwise; their elements may be in different
-            orders.
+        pairs: Pairs of axes with the same role and, if their sizes are equal, the same order of elements.
+        alike: Pairs of axes with the same role, unless other relations contradict; orders of elements may differ.
         merges: (axis, the axes that a reshape merged into it, outermost first).
-        facts: Roles that the call's layout attribute states.
+        facts: Roles that the layout attribute of the call defines.
     """
 
     pairs: list[tuple[Axis, Axis]] = field(default_factory=list)
@@ -36,13 +35,13 @@ class Relations:
     facts: list[tuple[Axis, Role]] = field(default_factory=list)
 
     def pair(self, left: Expr, right: Var, axes: Iterable[tuple[int, int]]) -> "Relations":
-        """Relate axes of an operand to axes of a result; operands that are no variables have no roles."""
+        """Return relations between axes of an operand and a result; none if the operand is no variable."""
         if isinstance(left, Var):
             self.pairs += [((left, a), (right, b)) for a, b in axes]
         return self
 
     def among(self, values: Container[Var]) -> "Relations":
-        """Return the relations between values in `values` alone."""
+        """Return only the relations whose values are all in `values`."""
         return Relations(
             [(a, b) for a, b in self.pairs if a[0] in values and b[0] in values],
             [(a, b) for a, b in self.alike if a[0] in values and b[0] in values],
@@ -66,7 +65,7 @@ def infer_roles(relations: Sequence[Relations]) -> "Roles":
         for axis, role in relation.facts:
             roles.say(axis, role)
     merges = [merge for relation in relations for merge in relation.merges]
-    # Each iteration propagates in both directions, so that a role crosses even a long graph in one iteration.
+    # Each iteration propagates in both directions, so that a role crosses a long graph in one iteration.
     alike += reversed(alike)
     while sum(_merge(roles, *merge) for merge in merges) or sum(_copy(roles, *pair) for pair in alike):
         pass
@@ -74,7 +73,7 @@ def infer_roles(relations: Sequence[Relations]) -> "Roles":
 
 
 def size_of(axis: Axis) -> int:
-    """Return the length of an axis of a value with a static shape."""
+    """Return the size of an axis of a value with a static shape."""
     shape = static_shape(axis[0])
     if shape is None:
         raise ValueError(f"{axis[0].name} has no static shape")
@@ -82,7 +81,7 @@ def size_of(axis: Axis) -> int:
 
 
 def blocks(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield the groups of axes before and after a reshape that hold the same elements, without axes of size 1."""
+    """Yield (axes before, axes after) of each group of axes that a reshape merges or splits, without size 1."""
     left = [(axis, size) for axis, size in enumerate(before) if size != 1]
     right = [(axis, size) for axis, size in enumerate(after) if size != 1]
     while left and right:
@@ -97,7 +96,7 @@ def _volume(axes: Sequence[tuple[int, int]]) -> int:
 
 
 class Roles:
-    """Equivalence classes of axes, each with one role."""
+    """Equivalence classes of axes, each with at most one role."""
 
     def __init__(self) -> None:
         self._parent: dict[Axis, Axis] = {}
@@ -107,12 +106,12 @@ class Roles:
         root = axis
         while root in self._parent:
             root = self._parent[root]
-        while axis != root:  # path compression: the next search takes one step
+        while axis != root:  # path compression, so that the next search takes one step
             self._parent[axis], axis = root, self._parent[axis]
         return root
 
     def join(self, left: Axis, right: Axis) -> None:
-        """Merge the classes of two axes; only before any role is assigned."""
+        """Merge the classes of two axes; must be called before any role is assigned."""
         left, right = self._root(left), self._root(right)
         if left != right:
             self._parent[left] = right
@@ -122,7 +121,7 @@ class Roles:
         return self._role.get(self._root(axis))
 
     def say(self, axis: Axis, role: Role) -> bool:
-        """Assign a role to an axis's class, unless it has one; return whether it was assigned."""
+        """Assign a role to the class of an axis, unless it has a role; return whether it was assigned."""
         root = self._root(axis)
         if root in self._role:
             return False
@@ -131,7 +130,7 @@ class Roles:
 
 
 def _copy(roles: Roles, left: Axis, right: Axis) -> bool:
-    """Give the role of one of two alike axes to the other, if that has none; return whether a role was given."""
+    """Copy the role of one of two axes to the other, if that has none; return whether a role was assigned."""
     for known, unknown in ((left, right), (right, left)):
         role = roles.role(known)
         if isinstance(role, str) and roles.role(unknown) is None:
@@ -140,7 +139,7 @@ def _copy(roles: Roles, left: Axis, right: Axis) -> bool:
 
 
 def _merge(roles: Roles, whole: Axis, parts: tuple[Axis, ...]) -> bool:
-    """Propagate roles from a merged axis to its parts, or from the parts to it."""
+    """Propagate roles from a merged axis to its parts, or from the parts to the merged axis."""
     inside, role = [roles.role(part) for part in parts], roles.role(whole)
     if isinstance(role, str):
         agree = all(part in (None, role) for part in inside)

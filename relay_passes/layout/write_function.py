@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebuilding of a function in the chosen layouts: moved calls, and each conversion once, before its first use."""
+"""Rebuilding of a function in the chosen layouts; each conversion is emitted once, before its first use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class LayoutPlan:
     """The layout decisions for a function.
 
     Attributes:
-        forms: Form of each value that is computed at run time.
-        moved: The calls to be moved, by variable.
-        statics: Variable → value known at compile time; the constant is written where it is used.
+        forms: Channels-last form of each value that is computed at run time.
+        moved: Channels-last versions of the calls to convert, by variable.
+        statics: The values known at compile time, by variable; constants are emitted at their uses.
     """
 
     forms: Forms
@@ -34,7 +34,7 @@ class LayoutPlan:
 def emit(
     func: relax.Function, nodes: Sequence[BoundCall], plan: LayoutPlan
 ) -> tuple[relax.Function, set[Var]]:
-    """Return the function in the chosen layouts, and the variables of `func` whose values are transposed in it."""
+    """Return the function in the chosen layouts, and the variables of `func` whose values it transposes."""
     return _LayoutWriter(func, nodes, plan).run()
 
 
@@ -44,7 +44,8 @@ class _LayoutWriter:
         self._nodes = {node.var: node for node in nodes}
         self._bindings: list[relax.Binding] = []
         self._builder = relax.BlockBuilder()
-        # Values as in the model and in their channels-last form, tuples of the latter, and constants by form.
+        # Emitted values in the model's layout, in channels-last form, tuples in channels-last form, and constants
+        # by form.
         self._model: dict[Var, Var] = {param: param for param in func.params}
         self._moved: dict[Var, Var] = {}
         self._tuples: dict[Var, Var] = {}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounded lengths: a model with a run-time dimension, made from static models of several lengths."""
+"""Bounded lengths: a model with a dimension of run time, merged from static models for several lengths."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `main` of a model of bounded length: it checks the length, and its memory is planned for the greatest one.
+"""The `main` of a model with a bounded length: it checks the length, and memory is planned for the maximum length.
 
     main(x: [1, n, 8]) = k(x)    →    main(x: [1, n, 8]): check(n); copy(k(copy(x)))
 
-Kernels that go over rows in chunks read and write a whole chunk where there are fewer rows. The memory plan leaves room
-for it behind each activation. There may be no such room behind arguments and results, so these are copied.
+Kernels that process rows in chunks read and write a whole chunk even if there are fewer rows. The memory plan reserves
+space for a chunk in each activation. Arguments and results may not have this space, so they are copied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ CHECK, COPY = "check_length", "copy"
 
 
 def copy_ends(mod: IRModule) -> IRModule:
-    """Insert copies of the inputs and outputs of `main` whose size is known at run time.
+    """Insert copies of the inputs and outputs of `main` whose size is only known at run time.
 
     Args:
         mod: Module whose `main` is one dataflow block of calls by call_tir; it returns a tensor or a tuple of them.
@@ -57,7 +57,7 @@ def copy_ends(mod: IRModule) -> IRModule:
 
 
 def _result(value: Expr, bindings: Sequence[relax.VarBinding]) -> tuple[Expr, Sequence[relax.VarBinding]]:
-    """Return the result of `main`, with the tuple itself in place of a variable for it, and the other bindings."""
+    """Return the result of `main`, a tuple expression instead of its variable, and the other bindings."""
     (found,) = [b.value for b in bindings if b.var.same_as(value)] or [value]
     if not isinstance(found, relax.Tuple):
         return value, bindings
@@ -77,9 +77,9 @@ def _is_open(ty: Type) -> bool:
 
 
 def _copy(ty: relax.TensorType, length: Var | None) -> tirx.PrimFunc:
-    """Return a function that copies a tensor, in a loop that no pass takes for a reshape and makes a view.
+    """Return a PrimFunc that copies a tensor by a loop which passes do not replace by a view, as they do for a reshape.
 
-    If no size of the tensor is the length alone, as in [1, n + 2, 8], the function has the length as an argument.
+    If no size of the tensor is the length itself, as in [1, n + 2, 8], the function has the length as a parameter.
     """
     dims = dims_of(ty)
     is_bound = any(isinstance(dim, Var) for dim in dims)
@@ -94,12 +94,12 @@ def _copy(ty: relax.TensorType, length: Var | None) -> tirx.PrimFunc:
 
 
 def bounded(mod: IRModule, least: int, largest: int, refusal: str) -> IRModule:
-    """Make `main` reject lengths that the model does not take, and give the bound to the memory planner.
+    """Make `main` reject lengths outside of the bounds, and set the upper bound for the memory planner.
 
     Args:
-        mod: Module whose `main` has a length that is known at run time.
-        least: The least length.
-        largest: The greatest length.
+        mod: Module whose `main` has a length that is only known at run time.
+        least: The minimum length.
+        largest: The maximum length.
         refusal: Message of the error.
     """
     main = mod["main"]
@@ -120,7 +120,7 @@ def bounded(mod: IRModule, least: int, largest: int, refusal: str) -> IRModule:
 
 
 def at_length(mod: IRModule, length: int) -> IRModule:
-    """Return the module with the length of every function fixed."""
+    """Return a copy of the module in which the length of every function is the given number."""
     out = mod.clone()
     for gv, func in mod.functions_items():
         out.update_func(gv, fixed(func, length))

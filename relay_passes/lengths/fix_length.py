@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Substitution of a number for the length of a kernel, or of a composite with the routines that it calls."""
+"""Substitution of a number for the length variable of a kernel, or of a composite and the routines that it calls."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,9 +13,9 @@ from relay_passes.programs.merge_modules import add_functions
 
 
 def length_of(func: BaseFunc) -> Var | None:
-    """Return the length variable in the shapes of a function's parameters; None if they are static.
+    """Return the length variable in the shapes of a function's parameters; None if all shapes are static.
 
-    As `merge_lengths` leaves it, one argument has a size that is the variable alone.
+    The function must be a result of `merge_lengths`, which ensures that one parameter has a size that is the variable.
     """
     found: list[Var] = []
     for dims in shapes_of(func):
@@ -25,7 +25,7 @@ def length_of(func: BaseFunc) -> Var | None:
 
 
 def length_argument(func: BaseFunc) -> Var | None:
-    """Return a PrimFunc's length variable: the one in its shapes, or else a scalar parameter; None if it has none."""
+    """Return a PrimFunc's length variable, from its shapes or a scalar parameter; None if it has none."""
     of_sizes = length_of(func)
     scalars = (param for param in func.params if isinstance(param.ty, PrimType))
     return next(scalars, None) if of_sizes is None else of_sizes
@@ -45,12 +45,12 @@ def dims_of(ty: Type) -> list[Expr]:
 
 
 def takes_length(func: BaseFunc) -> bool:
-    """Whether a PrimFunc has the length as a scalar parameter."""
+    """Whether the length is a scalar parameter of a PrimFunc."""
     return any(isinstance(param.ty, PrimType) for param in func.params)
 
 
 def fixed(func: BaseFunc, length: int) -> BaseFunc:
-    """Return the function for one length; a scalar length parameter is removed."""
+    """Return a copy of the function for a given length; a scalar length parameter is removed."""
     variable = length_of(func)
     if variable is None:
         return func
@@ -61,7 +61,7 @@ def fixed(func: BaseFunc, length: int) -> BaseFunc:
 
 
 def fixed_composite(mod: IRModule, name: str, length: int) -> IRModule:
-    """Return a module whose `main` is the composite for one length, with the routines that it calls."""
+    """Return a module whose `main` is the composite for a given length, with the routines that it calls."""
     func = fixed(mod[name], length)
     functions: dict[str, BaseFunc] = {}
     for binding in bindings_of(func):
@@ -84,7 +84,7 @@ def _length_for(routine: BaseFunc, operands: list[Expr]) -> int:
 
 
 def simplified(mod: IRModule) -> IRModule:
-    """Return the module with simpler sizes of slices, of which Relax considers that a length may be negative.
+    """Return a copy of the module with simplified sizes of slices; Relax's sizes include cases of negative lengths.
 
     min(max(if_then_else(n < 0, n * 4, n * 2), 0), n * 2)    →    n * 2
     """
@@ -123,6 +123,6 @@ _ARITHMETIC = (prim.Add, prim.Sub, prim.Mul, prim.FloorDiv, prim.Max, prim.Min)
 
 
 def _number(expr: prim.BinaryOpExpr) -> Expr:
-    """Fold an expression of numbers only, which occurs once the length is fixed."""
+    """Fold an expression of numbers only, which occurs after the length was replaced by a number."""
     both = isinstance(expr.a, tirx.IntImm) and isinstance(expr.b, tirx.IntImm)
     return sym.Analyzer().simplify(expr) if both else expr

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that depend on the length are computed from constants that do not.
+"""Constants that depend on the length are replaced by expressions of constants that do not.
 
     length 40: x + positions[40, 8], length 48: x + positions[48, 8]
         →    length 40: x + strided_slice(positions[48, 8], end = 40), length 48: x + strided_slice(…, end = 48)
     length 40: i + [40, 8], length 48: i + [48, 8]
         →    length 40: i + ([0, 8] + [1, 0] * arange(40, 41)), length 48: i + ([0, 8] + [1, 0] * arange(48, 49))
 
-Examples of the first are position embeddings and causal masks; an example of the second is the offset that is added to
+Examples of the first rewrite are position embeddings and causal masks; of the second, the offset that is added to
 indices that count from the end of an axis. Exact.
 """
 
@@ -25,9 +25,9 @@ from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sou
 
 
 def end_slices_inside(mod: IRModule) -> IRModule:
-    """Return the module in which slices that end beyond their axis end at the axis's size, which the length decides.
+    """Return a copy of the module in which slices that end after their axis end at its size, which the length defines.
 
-    Slices to the end of an axis, whatever its size is, often have the greatest integer for an end.
+    Models often express a slice to the end of an axis by the maximum integer.
     """
     out = mod.clone()
     for gvar, func in relax_functions(mod):
@@ -52,10 +52,10 @@ def _inside(call: Call) -> Call:
 
 
 def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
-    """Return the modules with growing constants replaced by slices of the greatest length's, linear ones by sums.
+    """Return copies of the modules with growing constants replaced by slices, and linear constants by sums.
 
     Args:
-        modules: Length → module, whose `main` is one dataflow block. What differs otherwise stays as it is.
+        modules: The module for each length; each `main` is one dataflow block. Other differences are kept.
     """
     largest = max(modules)
     grown: dict[int, dict[tuple[int, int], Call]] = {length: {} for length in modules}
@@ -76,7 +76,7 @@ def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
 
 
 def tensors_of(value: Expr) -> list[GenericConst]:
-    """Return the constant tensors among the arguments of a call, in order."""
+    """Return the constant tensors among the arguments of a call, in their order."""
     if not isinstance(value, Call):
         return []
     fields = [
@@ -86,7 +86,7 @@ def tensors_of(value: Expr) -> list[GenericConst]:
 
 
 def equal_tensors(mine: Sequence[GenericConst], others: Sequence[GenericConst]) -> bool:
-    """Whether lists of constant tensors are equal, bit for bit."""
+    """Whether two lists of constant tensors are equal bit by bit."""
     pairs = [(a.value.numpy(), b.value.numpy()) for a, b in zip(mine, others, strict=False)]
     return len(mine) == len(others) and all(
         a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs
@@ -116,14 +116,14 @@ def _beginning(longest: GenericConst, value: GenericConst) -> Call:
 
 @dataclass(frozen=True)
 class _Linear:
-    """An array of integers, plus + times * length."""
+    """An array of integers as a linear function of the length, plus + times * length."""
 
     plus: np.ndarray[Any, Any]
     times: np.ndarray[Any, Any]
 
 
 def _linear(values: Mapping[int, GenericConst]) -> _Linear | None:
-    """Return integers as a linear function of the length; None if they are no such function."""
+    """Return integers, given for each length, as a linear function of the length; None if they are not linear."""
     arrays = {length: value.value.numpy() for length, value in values.items()}
     first, second, *_ = arrays
     one, other = arrays[first], arrays[second]
@@ -149,7 +149,7 @@ def _sum(form: _Linear, length: int) -> Call:
 
 
 def _steps(value: Call, names: Sequence[str]) -> list[relax.VarBinding]:
-    """Return bindings for an expression and all calls nested in it; that of the expression is the last."""
+    """Return bindings of all nested calls of an expression, and of the expression as the last one."""
     bindings: list[relax.VarBinding] = []
     args: list[Expr] = []
     for arg in value.args:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merging of functions that differ in integers alone into one function with expressions in their place.
+"""Merging of functions that differ in integers only into one function with expressions instead of these integers.
 
     f(x: [1, 40, 8]) = reshape(x, [40, 8]), g(x: [1, 48, 8]) = reshape(x, [48, 8])
         with 40 → n, 48 → n        f(x: [1, n, 8]) = reshape(x, [n, 8])
 
-The functions are compared as the graphs that TVM serialises to JSON, where a shared object is one node.
+The functions are compared by the JSON graphs to which TVM serialises them, in which a shared object is one node.
 """
 
 import json
@@ -22,19 +22,19 @@ from relay_passes.lengths.growing_constants import equal_tensors
 Numbers = tuple[int, ...]
 
 _INTEGER, _NUMBER = "ir.IntImm", "int"
-# Variables are compared by identity: two variables of one function are never merged.
+# Variables are compared by identity, so that two variables of one function are never merged.
 _VARIABLES = ("ir.Var", "relax.expr.DataflowVar")
 _SPANS = ("ir.Span", "ir.SequentialSpan")
-# kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat: such fields hold a value, others the number of a node.
+# kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat: such fields hold a value, other fields the index of a node.
 _RAW = (1, 2, 3)
 
 
 class DifferentError(Exception):
-    """Functions differ in more than integers; the message says where."""
+    """Raised if functions differ in more than integers; the message names the first difference."""
 
 
 class Graphs:
-    """The serialised graphs of one function in several modules, compared node by node."""
+    """The serialised graphs of a function in several modules, compared node by node."""
 
     def __init__(self, functions: Sequence[BaseFunc]) -> None:
         self._constants: list[list[GenericConst]] = [[] for _ in functions]
@@ -46,7 +46,7 @@ class Graphs:
         self._root = tuple(roots)
 
     def differing(self) -> set[Numbers]:
-        """Return the tuples of integers, one per function, that differ.
+        """Return the set of differing integers, each as a tuple of its values in all functions.
 
         Raises:
             DifferentError: The functions differ otherwise.
@@ -57,7 +57,7 @@ class Graphs:
         return found
 
     def merged(self, expressions: Mapping[Numbers, Expr]) -> BaseFunc:
-        """Return one function, with `expressions` in place of the integers that differ."""
+        """Return one function with `expressions` instead of the differing integers."""
         held: list[Expr] = []
 
         def place(numbers: Numbers) -> None:
@@ -80,10 +80,9 @@ class Graphs:
             raise DifferentError("its constants differ")
 
     def _rebuilt(self, differs: Callable[[Numbers], None]) -> tuple[list[Any], int]:
-        """Return the nodes of the merged graph, and the index of its root.
+        """Return (nodes of the merged graph, index of its root).
 
-        Each integer that differs between the graphs is passed to `differs`, and replaced by a mark that counts these
-        calls.
+        Each differing integer is passed to `differs`, and replaced by a mark with the number of this call.
         """
         out: list[Any] = []
         known: dict[Numbers, int] = {}
@@ -106,7 +105,7 @@ class Graphs:
             if kind in _VARIABLES:
                 for graph, index in enumerate(at):
                     if variables.setdefault((graph, index), at[0]) != at[0]:
-                        raise DifferentError("a value is used in different places")
+                        raise DifferentError("different calls use a value")
             data = [node.get("data") for node in nodes]
             if kind == _INTEGER:
                 numbers = tuple(int(self._nodes[g][d["value"]]["data"]) for g, d in enumerate(data))
@@ -187,7 +186,7 @@ def _is_tensor(constant: GenericConst) -> bool:
 
 
 def _without_constants(func: BaseFunc, constants: list[GenericConst]) -> BaseFunc:
-    """Return the function with a number in place of each constant tensor; the tensors are added to `constants`."""
+    """Return a copy of the function with constant tensors replaced by indices; append them to `constants`."""
 
     def number(constant: GenericConst) -> GenericConst:
         if not _is_tensor(constant):

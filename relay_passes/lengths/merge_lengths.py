@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merging of static modules for several lengths into one module in which the length is a variable.
+"""Merging of static modules for several lengths into one module whose length is a variable.
 
     length 40: f(x: [1, 40, 8]) = pool(x): [1, 20, 8]
     length 48: f(x: [1, 48, 8]) = pool(x): [1, 24, 8]    →    f(x: [1, n, 8]) = pool(x): [1, n // 2, 8]
 
-The modules must be equal but for integers, and each integer that differs must be a linear function of the length, or
-its quotient by a small number. Two lengths determine the function; the others must agree.
+The modules may only differ in integers, and each differing integer must be a linear function of the length, or the
+quotient of one by a small number. Two lengths determine the function; other lengths must agree with it.
 """
 
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ class LinearSize:
     by: int = 1
 
     def of(self, length: Expr) -> Expr:
-        """Return the size as an expression of the length."""
+        """Return the size as a TIR expression of the length."""
         value = length * tirx.IntImm("int64", self.times) if self.times != 1 else length
         value = value + tirx.IntImm("int64", self.plus) if self.plus else value
         return tirx.floordiv(value, tirx.IntImm("int64", self.by)) if self.by != 1 else value
 
 
 def form_of(numbers: Numbers, lengths: Numbers) -> LinearSize | None:
-    """Return the unique form with these sizes at these lengths; None if there is none, or there are several."""
+    """Return the unique `LinearSize` with these values for these lengths; None if there is none, or more than one."""
     rise, run = numbers[1] - numbers[0], lengths[1] - lengths[0]
     if run and rise % run == 0:
         linear = LinearSize(rise // run, numbers[0] - rise // run * lengths[0])
@@ -61,12 +61,12 @@ def form_of(numbers: Numbers, lengths: Numbers) -> LinearSize | None:
 
 
 def merge_lengths(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Diagnostic:
-    """Return the module for any length, or why the modules cannot be merged.
+    """Return the merged module for any length, or why the modules cannot be merged.
 
     Args:
-        modules: For each length, the same phases' result.
-        lengths: Two at least.
-        name: Name of the variable.
+        modules: The module for each length, after the same phases.
+        lengths: The lengths, at least two.
+        name: Name of the length variable.
     """
     symbols = [{str(gv.name_hint) for gv in mod.get_global_vars()} for mod in modules]
     if any(each != symbols[0] for each in symbols):
@@ -84,10 +84,10 @@ def merge_lengths(modules: Sequence[IRModule], lengths: Numbers, name: str) -> I
 
 
 def merge_functions(functions: Sequence[BaseFunc], lengths: Numbers, name: str) -> BaseFunc:
-    """Return the function for any length; one of its arguments' sizes is the length variable.
+    """Return the merged function for any length; the size of one of its parameters is the length variable itself.
 
     Raises:
-        DifferentError: The functions differ otherwise, or no size is the length itself.
+        DifferentError: The functions differ in other fields than integers, or no size is the length itself.
     """
     graphs = Graphs(functions)
     differing = graphs.differing()
@@ -101,12 +101,12 @@ def merge_functions(functions: Sequence[BaseFunc], lengths: Numbers, name: str) 
             return _with_whole_sizes(graphs.merged(forms))
     odd = " or ".join(map(str, min(differing)))
     raise DifferentError(
-        f"a size is {odd} for a length of {' or '.join(map(str, lengths))}, which no form of a length gives"
+        f"a size is {odd} for a length of {' or '.join(map(str, lengths))}, which is no linear function of the length"
     )
 
 
 def _with_whole_sizes(func: BaseFunc) -> BaseFunc:
-    """Return a kernel whose argument sizes are plain length variables, without casts, so that a call can bind them."""
+    """Return a copy of a kernel whose parameter sizes are length variables without casts, which a call can bind."""
     if not isinstance(func, tirx.PrimFunc):
         return func
     new = {param: whole for param in func.params if (whole := _whole(param)) is not None}
@@ -127,13 +127,13 @@ def _whole(param: Var) -> Var | None:
 
 
 def _sizes(functions: Sequence[BaseFunc]) -> list[Numbers]:
-    """Return the sizes of the arguments, each as a tuple of its values in all functions."""
+    """Return the sizes of all parameters, each as a tuple of its values in all functions."""
     shapes = [[int(dim) for param in func.params for dim in dims_of(param.ty)] for func in functions]
     return sorted(set(zip(*shapes, strict=True)))
 
 
 def _first_other_size(modules: Sequence[IRModule], symbol: str, lengths: Numbers) -> Diagnostic | None:
-    """Return the first call whose result has a size that no form of the length gives; None if none has."""
+    """Return a diagnostic of the first call with a result size that is no function of the length; None if none has."""
     for group in zip(*(_bindings(mod, symbol) for mod in modules), strict=False):
         for numbers in zip(*(map(int, dims_of(binding.var.ty)) for binding in group), strict=True):
             if len(set(numbers)) > 1 and form_of(numbers, lengths) is None:
@@ -153,7 +153,7 @@ def _bindings(mod: IRModule, symbol: str) -> list[relax.Binding]:
 
 
 def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Diagnostic | None:
-    """Return the first call that differs between the modules, with its source nodes; None if none does."""
+    """Return a diagnostic of the first call that differs between the modules; None if there is none."""
     each = [_bindings(mod, symbol) for mod in modules]
     for group in zip(*each, strict=False):
         operators = {str(getattr(b.value, "op", type(b.value))) for b in group}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory planning: one arena for all activations, kernel workspaces in it, alias analysis of outputs."""
+"""Memory planning: one arena for all activations and kernel workspaces, and alias analysis of outputs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alias analysis of a planned function's outputs, and copies of those that are constants."""
+"""Alias analysis of a planned function's outputs, and copies of outputs that are constants."""
 
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Type, Var
@@ -8,11 +8,11 @@ from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.plan_arena import VIEWS
 
 _COPY = "vm.builtin.to_device"  # the runtime copies the tensor to new memory
-_CPU = (1, 0)  # kDLCPU, and the first of its kind
+_CPU = (1, 0)  # device type kDLCPU, device 0
 
 
 def origins_of(main: relax.Function) -> list[Expr]:
-    """Return the origin of each tensor that `main` returns: a parameter, a constant, or the call that makes it."""
+    """Return the origin of each tensor that `main` returns: a parameter, a constant, or the call that allocates it."""
     bound = {binding.var: binding.value for binding in bindings_of(main)}
 
     def followed(expr: Expr) -> Expr:
@@ -38,7 +38,7 @@ def copy_of(value: Expr) -> Call:
 
 
 def copy_constants(mod: IRModule) -> IRModule:
-    """Make `main` return copies of constants, so that a caller's writes do not change the model.
+    """Make `main` return copies of constants, so that a caller that writes to a result does not change the model.
 
     Args:
         mod: The planned module.

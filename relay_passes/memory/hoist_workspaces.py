@@ -3,9 +3,9 @@
 
     k(x, out) { w = alloc(n); ... }    →    w = alloc_tensor(n); k(x, out, w)
 
-TVM's runtime takes such a buffer from a pool of its own. A padded copy or a transform's numbers are alive for one call
-only, and where fewer activations are alive than elsewhere there is room for them in the arena. What is allocated in a
-parallel loop stays, since each thread has its own there.
+TVM's runtime would allocate such a buffer from a separate pool. A workspace (a padded copy, transformed data) is alive
+during one call only, and often fits the arena where few activations are alive. Allocations inside parallel loops are
+not hoisted, since each thread needs a separate buffer.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,17 +26,17 @@ STACK_BYTES = 1024
 
 @dataclass(frozen=True)
 class _Borrower:
-    """A kernel whose workspaces became arguments: its name in the module, and these buffers."""
+    """A kernel whose workspaces became parameters: its GlobalVar, and the buffers."""
 
     gvar: GlobalVar
     buffers: tuple[tirx.Buffer, ...]
 
 
 def hoist_workspaces(mod: IRModule) -> IRModule:
-    """Turn allocations of a kernel outside its parallel loops into arguments.
+    """Turn allocations of kernels outside of parallel loops into arguments, allocated by their callers.
 
     Args:
-        mod: As CallTIRRewrite returns it: Relax functions alone call PrimFuncs, by name.
+        mod: Module as CallTIRRewrite returns it; only Relax functions call PrimFuncs, by name.
     """
     kernels = [(gv, func) for gv, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)]
     held = [(gv, func, tuple(workspaces(func.body))) for gv, func in kernels]
@@ -45,7 +45,7 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
     for gv, _, _ in found:
         del out[gv]
     # Each function gets a new GlobalVar, because its type includes the added arguments.
-    builder = relax.BlockBuilder()  # with the module it would hash all kernels
+    builder = relax.BlockBuilder()  # without the module: with it, the builder would hash all kernels
     borrowers = {
         gv.name_hint: _Borrower(builder.add_func(_with_arguments(func, buffers), gv.name_hint), buffers)
         for gv, func, buffers in found
@@ -58,24 +58,25 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A temporary buffer of a kernel: its size in bytes, and whether each thread needs one of its own."""
+    """A workspace of a kernel: its size in bytes, and whether each thread needs a separate one."""
 
     bytes: int
     is_local: bool
 
 
 def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, list[Workspace]]:
-    """Turn allocations of a kernel that do not fit the stack into arguments; return both kernel and workspaces.
+    """Turn a kernel's allocations that are too large for the stack into parameters; return (kernel, workspaces).
 
-    Buffers that parallel loops share become arguments, however small they are, so that each loop can be a separate
-    function. So do buffers without elements, such as an empty part of a split: TVM allocates these by its runtime.
+    Buffers that parallel loops share become parameters, even small ones, so that each loop can be a separate function.
+    Buffers without elements, such as an empty part of a split, do so as well, since TVM would allocate them by its
+    runtime.
 
     Args:
-        func: A function without blocks.
-        largest: The greatest length, if there are sizes that are known at run time.
+        func: A PrimFunc without blocks.
+        largest: The maximum length, if there are sizes that are only known at run time.
 
     Raises:
-        ValueError: A buffer's size follows from more than the sizes of arguments.
+        ValueError: The size of a buffer does not follow from the sizes of the parameters alone.
     """
     loops = parallel_loops(func.body)
     within = {buffer for loop in loops for buffer in allocated(loop)}
@@ -106,7 +107,7 @@ def allocated(stmt: tirx.Stmt) -> list[tirx.Buffer]:
 
 
 def workspaces(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
-    """Yield the buffers that `hoist_workspaces` makes arguments: outside of parallel loops, too large for the stack."""
+    """Yield the buffers that `hoist_workspaces` hoists: outside of parallel loops, and too large for the stack."""
     if isinstance(stmt, tirx.SeqStmt):
         for each in stmt.seq:
             yield from workspaces(each)
@@ -119,7 +120,7 @@ def workspaces(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
 
 
 def _is_static(buffer: tirx.Buffer) -> bool:
-    """Whether a buffer's size is a constant; others stay allocated by the runtime."""
+    """Whether a buffer's size is a constant; other buffers are allocated by the runtime."""
     return all(isinstance(dim, tirx.IntImm) for dim in buffer.shape)
 
 
@@ -137,7 +138,7 @@ def _with_arguments(func: tirx.PrimFunc, buffers: tuple[tirx.Buffer, ...]) -> ti
 
 
 def _lending(func: relax.Function, borrowers: Mapping[str, _Borrower]) -> relax.Function:
-    """Return a function that allocates the workspaces of the kernels that it calls."""
+    """Return a copy of a function that allocates the workspaces of the kernels which it calls."""
     blocks = []
     for block in func.body.blocks:
         bindings: list[relax.Binding] = []

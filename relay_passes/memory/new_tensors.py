@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation of small tensors of static size, such as outputs, by a faster function than the runtime's.
+"""Allocation of small tensors of static size, such as outputs, by a faster function than that of the runtime.
 
     y = relax.builtin.alloc_tensor((1, 10), "float32")    →    y = NEW_TENSOR(40, float32, 1, 10)
 
-The runtime's function takes 1,600 instructions more, to allocate and free a tensor and its storage.
+The runtime's function takes 1,600 more instructions to allocate and free a tensor and its storage.
 """
 
 import math
@@ -20,13 +20,13 @@ sizes. It is no kernel: the virtual machine's own functions have this prefix."""
 
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 
-# Larger tensors stay with the runtime, which keeps their memory for the next run. malloc may return so many bytes to
+# Larger tensors are allocated by the runtime, which reuses their memory. malloc may return so many bytes to
 # the system, and new pages then cost more than this function saves.
 _MOST_BYTES = 1 << 16
 
 
 def allocate_directly(mod: IRModule) -> IRModule:
-    """Replace the runtime's allocation of small tensors of known sizes."""
+    """Replace the runtime's allocation of small tensors of static sizes."""
     out = mod.clone()
     for gvar, func in relax_functions(mod):
         out.update_func(gvar, structural_map(func, [(Call, _direct)]))

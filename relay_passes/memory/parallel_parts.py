@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splitting of a kernel at its parallel loops, for thread pools that run functions.
+"""Splitting of a kernel at its parallel loops, for thread pools that execute functions.
 
 k: s; for i in parallel(n): t(i); u    →    k_0: s    k_1: for i in parallel(n): t(i)    k_2: u
 """
@@ -13,13 +13,14 @@ from relay_passes.memory.hoist_workspaces import parallel_loops
 
 
 def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
-    """Split a kernel into functions of the same arguments, to be called in order, each parallel loop by itself.
+    """Split a kernel into functions with the same parameters, to be called in order; a parallel loop is one of them.
 
     Args:
-        func: A function without blocks, as `hoist_all` returns it.
+        func: A PrimFunc without blocks, as `hoist_all` returns it.
 
     Returns:
-        None if parallel loops are nested, or if their trip counts depend on more than the sizes of arguments.
+        The functions; None if parallel loops are nested, or if their trip counts depend on other values than sizes of
+            parameters.
     """
     declared: list[tirx.Stmt] = []
     parts: list[list[tirx.Stmt]] = []
@@ -53,7 +54,7 @@ def _under(pragmas: list[tirx.AttrStmt], stmt: tirx.Stmt) -> tirx.Stmt:
 
 
 def _flat(stmt: tirx.Stmt, pragmas: list[tirx.AttrStmt]) -> list[tirx.Stmt]:
-    """Return the statements in order; pragmas, which concern the whole function, are added to `pragmas`."""
+    """Return the statements in order; pragmas, which apply to the whole function, are added to `pragmas`."""
     if isinstance(stmt, tirx.SeqStmt):
         return [each for part in stmt.seq for each in _flat(part, pragmas)]
     if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key.startswith("pragma_"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of kernels with the addresses of their buffers instead of tensors.
+"""Calls of kernels with addresses of buffers instead of tensor objects.
 
     a = alloc_tensor(storage, 64, …); k(x, weights, a)
     b = alloc_tensor(storage, 0, …); l(a, b)
@@ -8,11 +8,11 @@
     arena = alloc_tensor(storage, 0, the whole of it)
     k(x, 0, weights, 0, arena, 64); l(arena, 64, arena, 0)
 
-Each argument becomes two: a tensor, and the offset of the buffer from its start in bytes. So the runtime no longer
-creates, checks and frees a tensor object in each run for buffers that only kernels use. The checks that each kernel
+Each argument becomes two: a tensor, and the offset in bytes of the buffer from the tensor's start. So the runtime does
+not create, check and free a tensor object in each run for buffers that only kernels use. The checks that each kernel
 made on its arguments, such as compact strides, are made once, on the arguments of the entry functions. Kernels with
-dynamic shapes are still called with tensors. A small arena lies on the stack of the calling function, so that a call
-allocates nothing and several threads can run it at once.
+dynamic shapes are still called with tensors. A small arena is allocated on the stack of the calling function, so that a
+call needs no heap allocation and several threads can execute it at once.
 """
 
 from collections.abc import Collection
@@ -33,14 +33,14 @@ STACK = "stack_arena"
 """Name of a call (text, number of bytes) that the code generator replaces by an allocation of the arena on the stack.
 In calls of kernels, the text stands for that arena."""
 
-# Largest arena on the stack: an eighth of the smallest common thread stack (128 KiB, musl's default).
+# Maximum size of an arena on the stack: an eighth of the smallest usual thread stack (128 KiB, musl's default).
 _STACK_BYTES = 1 << 14
 
 _CHECKED = 32
 """Most inputs that one function checks: of 200 inputs LLVM takes 14 seconds in one function, and 1 in several."""
 
 _ALLOC_TENSOR = ("relax.memory.alloc_tensor",)
-# Operators whose result has the address of their first operand.
+# Operators whose result has the same address as their first operand.
 _SAME_ADDRESS = ("relax.reshape", "relax.memory.ensure_zero_offset")
 
 _VIEW = ("relax.memory.view",)
@@ -68,12 +68,13 @@ def call_by_pointers(
 
     Args:
         mod: Module after memory planning.
-        kernels: Names of the kernels that take addresses. The code generator must make one argument of each pair.
-        entries: Functions that are called from outside; they check their tensors.
-        short: Functions with fewer bindings have a small arena on the stack.
+        kernels: Names of the kernels that are called with addresses. The code generator must merge each pair of
+            arguments.
+        entries: Functions that are called from outside; checks of their tensors are inserted.
+        short: Functions with fewer bindings may have a small arena on the stack.
     """
     functions = relax_functions(mod)
-    builder = relax.BlockBuilder()  # with the module it would hash all kernels
+    builder = relax.BlockBuilder()  # without the module: with it, the builder would hash all kernels
     changed = {}
     for gv, func in functions:
         if any(_is_call(binding.value, kernels) for binding in bindings_of(func)):
@@ -89,7 +90,7 @@ def call_by_pointers(
 
 
 def _untyped(mod: IRModule) -> IRModule:
-    """Drop the types of kernels, so that they can be called with arguments of other types, such as state entries."""
+    """Remove the types of kernels, so that they can be called with arguments of other types, such as state entries."""
     kernels = {
         gv: GlobalVar(gv.name_hint) for gv, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
     }
@@ -105,7 +106,7 @@ def _untyped(mod: IRModule) -> IRModule:
 
 
 class _Addresses:
-    """Addresses of the buffers of a function."""
+    """The addresses of the buffers of a function, as (tensor, offset)."""
 
     def __init__(self, func: relax.Function, kernels: Collection[str]) -> None:
         self._func, self._kernels = func, kernels
@@ -119,7 +120,7 @@ class _Addresses:
                 self._known[binding.var] = address
 
     def rewritten(self, short: int) -> relax.Function:
-        """Return the function with addresses in its kernel calls."""
+        """Return a copy of the function with addresses in its kernel calls."""
         seen = self._seen_elsewhere()
         on_stack = self._on_stack(seen) if len(self._bindings) < short else None
         text = StringImm(STACK)
@@ -131,7 +132,7 @@ class _Addresses:
                 used.add(within)
                 is_stack = on_stack is not None and within.same_as(self._arenas[on_stack])
                 args += [text if is_stack else within, relax.prim_value(offset)]
-            # An extern function, since the arguments differ from those of the module's function.
+            # Called as an extern function, because the arguments differ from those of the module's function.
             kernel = relax.ExternFunc(value.op.name_hint, relax.FuncType.opaque_func(ret=_NOTHING))
             return Call(kernel, args, value.attrs, value.ty_args, value.span, ret_ty=value.ty)
 
@@ -155,7 +156,7 @@ class _Addresses:
         return structural_map(self._func, [(relax.BindingBlock, block)])
 
     def _on_stack(self, seen: Collection[Var]) -> Var | None:
-        """Return the storage that can be on the stack: a small one that only kernels use, and the only one."""
+        """Return the function's storage if it is its only one, small, and used by kernels alone; else None."""
         if len(self._arenas) != 1:
             return None
         ((storage, arena),) = self._arenas.items()
@@ -164,7 +165,7 @@ class _Addresses:
         return storage if is_small and storage not in seen else None
 
     def _address(self, value: Expr) -> _Address | None:
-        """Return the address of a value; None if it is a tensor that the runtime creates."""
+        """Return the address of a value; None for a tensor object that the runtime creates."""
         if isinstance(value, Var):
             known: _Address = self._known.get(value, (value, 0))
             return known
@@ -190,7 +191,7 @@ class _Addresses:
         return self._arenas[storage]
 
     def _seen_elsewhere(self) -> set[Var]:
-        """Return the variables with other uses than kernel calls and aliases."""
+        """Return the variables that have other uses than kernel calls and aliases."""
         seen = set(free_vars(self._func.body.body))
         for binding in reversed(self._bindings):
             value = binding.value
@@ -204,7 +205,7 @@ class _Addresses:
         return seen
 
     def _is_transparent(self, var: Var) -> bool:
-        """Whether a variable is bound to an alias or a tuple, for which no code is needed."""
+        """Whether a variable is bound to an alias or a tuple, which need no code."""
         return var in self._known or var in self._tuples
 
 
@@ -223,13 +224,13 @@ def _stack(text: StringImm, arena: Var) -> relax.VarBinding:
 
 
 def _whole(storage: Var, arena: Var) -> Call:
-    """Return a uint8 tensor of all bytes of a storage."""
+    """Return a call that allocates a uint8 tensor of all bytes of a storage."""
     made = R.memory.alloc_tensor(storage, 0, arena.ty.shape, "uint8")
     return Call(made.op, made.args, made.attrs, made.ty_args, ret_ty=arena.ty)
 
 
 def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Function:
-    """Insert a check of a function's tensor arguments, by a PrimFunc whose arguments TVM checks."""
+    """Return a copy of the function with a check of its tensor arguments, by a PrimFunc whose arguments TVM checks."""
     params = {p: p for p in func.params if isinstance(p.ty, relax.TensorType) and p.ty.shape is not None}
     if not params:
         return func
@@ -242,7 +243,7 @@ def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Func
     typed = {arg for call in calls for arg in call.args}
     is_static = all(isinstance(size, tirx.IntImm) for param in params for size in param.ty.shape.values)
     if is_static and typed.isdisjoint(params):
-        # With type Any, the virtual machine does not check the arguments again, which would take twenty times as long.
+        # With type Any, the virtual machine does not check the arguments again, which would take 20 times as long.
         params = {param: Var(param.name, relax.AnyType()) for param in params}
         func = structural_map(func, [(Var, lambda var: params.get(var, var))])
     checked = [
@@ -255,7 +256,7 @@ def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Func
 
 
 def _checking(buffers: list[Var]) -> tirx.PrimFunc:
-    """Return a PrimFunc that asserts that its arguments are compact; TVM adds checks of dtypes and shapes before."""
+    """Return a PrimFunc that asserts that its arguments are compact; TVM inserts checks of dtypes and shapes."""
     asserts = [
         tirx.AssertStmt(
             _is_compact(buffer),

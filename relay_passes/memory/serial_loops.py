@@ -3,7 +3,7 @@
 
     for i in parallel(n): f(i)    →    for i in range(n): f(i)
 
-What an iteration allocates is then alive for one call, and can be hoisted into the arena.
+Buffers that an iteration allocates can then be hoisted into the arena.
 """
 
 from tvm import IRModule, tirx

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffer offsets: kernels accept tensors that begin inside their storage."""
+"""Buffer offsets: kernels accept tensors that start at an offset in their storage."""
 
 from tvm import IRModule, tirx
 from tvm.ir import Call, Expr, Var
@@ -8,11 +8,11 @@ from tvm_ffi import structural_map
 
 
 def accept_offsets(mod: IRModule) -> IRModule:
-    """Make the offset of each buffer argument a variable; TVM's own functions require 0.
+    """Make the offset of each buffer parameter a variable; by default, TVM's PrimFuncs require an offset of 0.
 
     Args:
-        mod: Its PrimFuncs touch their arguments by the arguments' buffers alone, or have offsets already. Where they
-            pass an argument's data on, as to a sort of the runtime's, it is the data from the offset on.
+        mod: Module whose PrimFuncs access their parameters by the buffers only, or have offsets already. If they pass a
+            parameter's data to a call, such as a sort of the runtime, the call gets the data from the offset on.
     """
     out = mod.clone()
     for gv, func in mod.functions_items():
@@ -31,7 +31,7 @@ def _with_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _from_offset(call: Call) -> Expr:
-    """Return a call that makes a tensor of an argument's data, beginning at the argument's offset in its storage."""
+    """Return a call that creates a tensor of an argument's data, starting at the argument's offset."""
     if getattr(call.op, "name", "") != "tirx.tvm_stack_make_array":
         return call
     data, *others = call.args

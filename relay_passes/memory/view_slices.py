@@ -3,8 +3,8 @@
 
     y = call_tir(slice, x)    →    y = memory.view(x, offset)
 
-Such slices are the outputs of a recurrent layer without its last states, or the halves of a tensor along its outermost
-axis. What a function returns stays a copy, and so does a slice that begins between two aligned addresses.
+Examples are the outputs of a recurrent layer without its last states, and the halves of a tensor along its outermost
+axis. Tensors that a function returns remain copies, and so do slices whose start is not aligned.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def view_slices(mod: IRModule, first: str) -> IRModule:
     out = mod.clone()
     for gv, func in relax_functions(mod):
         bound = {binding.var: binding.value for binding in bindings_of(func)}
-        # Views are made of computed tensors alone, since arguments may lie anywhere. Returned tensors belong to the
+        # Only computed tensors get views, because arguments may have any alignment. Returned tensors belong to the
         # caller.
         computed = {var for var, value in bound.items() if isinstance(value, Call)}
         returned = _returned(func.body.body, bound)
@@ -39,7 +39,7 @@ def view_slices(mod: IRModule, first: str) -> IRModule:
         def changed(
             binding: relax.VarBinding, computed: set[Var] = computed, returned: set[Var] = returned
         ) -> relax.VarBinding:
-            # A variable outside of a dataflow block may be the result of a branch.
+            # A variable outside of a dataflow block may be the result of a conditional.
             stays = binding.var in returned or not isinstance(binding.var, relax.DataflowVar)
             view = None if stays else _view(mod, first, binding.value, computed)
             return binding if view is None else relax.VarBinding(binding.var, view, binding.span)
@@ -49,7 +49,7 @@ def view_slices(mod: IRModule, first: str) -> IRModule:
 
 
 def _returned(result: Expr, bound: Mapping[Var, Expr]) -> set[Var]:
-    """Return the variables that are returned, or that a reshape that is returned may be a view of."""
+    """Return the returned variables, and the variables of which a returned reshape may be a view."""
     found: set[Var] = set()
     left = [result]
     while left:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phase `precision`: float models computed in binary16 or bfloat16."""
+"""The phase `precision`: float models are converted to binary16 or bfloat16."""

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute in 16 bits where that loses no more than its own rounding.
+"""Conversion to 16 bits of the operators that lose no more accuracy than by the rounding to 16 bits.
 
     conv2d(x, w)     →    conv2d(f16(x), f16(w)), summed up in binary32
-    add(y, c)        →    add(f16(y), f16(c))        where y is such a convolution, or follows one
+    add(y, c)        →    add(f16(y), f16(c))        if y is such a convolution, or follows one
     softmax(h)       →    softmax(f32(h))
 
-Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay, and
-transposed convolutions but for those in binary16 that are a few ordinary ones.
-In binary16, elementwise operators and those that move data follow their operands. All others stay in binary32:
-softmax, means, sums and norms, since they add up, and what leaves the range of binary16 early, such as exp and
-squares. What they give is rounded before it is moved to where 16 bits are read, so that a kernel can round it.
-In bfloat16 nothing follows: Arm has products of it and no other arithmetic. Inputs and outputs of the model keep their
-types.
+Convolutions and matrix products by weights are computed in 16 bits with sums in binary32. Products of two computed
+tensors remain in binary32, and so do transposed convolutions, except those in binary16 that are decomposed into few
+ordinary convolutions. In binary16, elementwise operators and data movements have the dtype of their operands. Other
+operators remain in binary32: softmax, means, sums and norms, because they sum many terms, and operators that easily
+leave the range of binary16, such as exp and squares. Their results are rounded before data movements, so that the
+producing kernel can round. In bfloat16 only the products are converted, because Arm has no other bfloat16 arithmetic.
+Inputs and outputs of the model keep their dtypes.
 
-Not for quantised models, whose scales and steps are not 16-bit numbers. Upstream's ToMixedPrecision fails on any
-operator with a scalar argument (clip), rounds what softmax and other sums take, and lets norms, exp and pooling sums
-follow their operands.
+Quantised models are not converted, because their scales are not 16-bit numbers. TVM's ToMixedPrecision fails for
+operators with a scalar argument (clip), rounds the operands of softmax and other sums, and computes norms, exp and
+pooling sums in the dtype of their operands.
 """
 
 import math
@@ -37,7 +37,7 @@ from relay_passes.rules.registry import HALF_PRECISION_RULES
 FULL = "float32"
 Half = Literal["float16", "bfloat16"]
 
-# Operators whose output elements depend on few input elements and are not much larger than those or their product.
+# Operators whose output elements depend on few input elements, and are not much larger than these or their product.
 FOLLOWING = frozenset(
     f"relax.{name}"
     for name in (
@@ -56,7 +56,7 @@ _PRODUCTS = (*CONVOLUTIONS, "relax.matmul")
 _MOST_PHASES = 16
 """Products that a transposed convolution may become, one for each pixel of a stride."""
 
-# bfloat16 has binary32's exponents and 7 bits of its fraction.
+# bfloat16 has the exponents of binary32 and 7 bits of fraction.
 _LARGEST = {"float16": float(np.finfo(np.float16).max), "bfloat16": (2 - 2.0**-7) * 2.0**127}
 
 
@@ -64,31 +64,31 @@ def to_half_precision(mod: IRModule, half: Half) -> IRModule:
     """Convert the `main` of a canonical module.
 
     Args:
-        mod: `main` is one dataflow block of named calls. Other types than float32 are left as they are.
-        half: The type that products take.
+        mod: `main` is one dataflow block of named calls. Values of other dtypes than float32 are not changed.
+        half: The dtype of the operands of products.
     """
     out = mod.clone()
     out.update_func(mod.get_global_var("main"), _Converter(half).convert(mod["main"]))
-    # The builder binds the result a second time.
+    # Because the builder binds the result a second time.
     return apply_rules(run_upstream(out, relax.transform.CanonicalizeBindings()), HALF_PRECISION_RULES)
 
 
 class _Converter:
-    """Rebuilds a function with each value in the types that its consumers ask for."""
+    """Rebuilds a function with each value in the dtypes that its consumers need."""
 
     def __init__(self, half: Half) -> None:
         self._type = half
         self._builder = relax.BlockBuilder()
-        # Original variable → element type → value; the first entry is the type in which it was computed.
+        # For each original variable, its values by dtype; the first entry is the dtype in which it was computed.
         self._values: dict[Var, dict[str, Expr]] = {}
-        # Variables computed in 16 bits: results of convolutions and matrix products, and values computed from these.
+        # Variables computed in 16 bits: results of convolutions and matrix products, and values that follow them.
         self._half: set[Var] = set()
-        # Variables that no input reaches: weights that a call makes of constants.
+        # Variables that do not depend on an input: weights that calls compute from constants.
         self._weights: set[Var] = set()
         self._sources: Names = ()
 
     def convert(self, func: relax.Function) -> relax.Function:
-        """Return the converted function, whose inputs and outputs keep their types."""
+        """Return the converted function, whose inputs and outputs keep their dtypes."""
         if not func.body.blocks:  # the function only returns a parameter or constant
             return func
         (block,) = func.body.blocks
@@ -121,7 +121,7 @@ class _Converter:
         return all(operand in self._weights for operand in free_vars(expr))
 
     def _on(self, value: Expr, dtype: str) -> Expr:
-        """Return `value` with its operands in the given type."""
+        """Return `value` with its operands in the given dtype."""
         match value:
             case Call():
                 return Call(value.op, [self._read(a, dtype) for a in value.args], value.attrs, value.ty_args)
@@ -136,7 +136,7 @@ class _Converter:
         self._values[var] = {dtype: self._builder.emit(value, var.name)}
 
     def _read(self, expr: Expr, dtype: str) -> Expr:
-        """Return an operand in the given type; one that is no float32 tensor stays as it is."""
+        """Return an operand in the given dtype; operands that are no float32 tensors are returned unchanged."""
         match expr:
             case Tuple():
                 return Tuple([self._read(field, dtype) for field in expr.fields])
@@ -160,7 +160,7 @@ class _Converter:
 
 
 def _is_product(value: Expr, half: Half) -> bool:
-    """Whether a kernel computes a call in 16 bits; generic loops would take eight times the cycles of float32."""
+    """Whether a kernel can compute a call in 16 bits; generic loops would take eight times the cycles of float32."""
     if half != "float16" or name_of(value) != "relax.nn.conv2d_transpose":
         return name_of(value) in _PRODUCTS
     attrs, weights = value.attrs, value.args[1].ty.shape
@@ -183,5 +183,5 @@ def _follows(value: Expr) -> bool:
 
 
 def _halved(value: npt.NDArray[Any], largest: float) -> npt.NDArray[Any]:
-    """Clamp the finite values of a constant to the narrower range: a mask of -3e38 must not become infinite."""
+    """Return a constant with finite values clamped to the narrower range: a mask of -3e38 must not become infinite."""
     return np.where(np.isfinite(value), np.clip(value, -largest, largest), value)

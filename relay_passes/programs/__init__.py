@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of several functions: outlining, merging, dispatch by shape and by device, and state between steps."""
+"""Modules with several functions: outlining, merging, dispatch by shape and by device, and state between steps."""

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions `step` and `reset` of a model with state, which the virtual machine keeps between calls.
+"""The functions `step` and `reset` of a model with state that the virtual machine keeps between calls.
 
     main(x, *state) → (y, *state)    +    step(x) → y, reset() → ()
 
-A state lies in an entry of the virtual machine's constant pool, which each machine has for itself. An entry is
-initialised by a unique string, since equal constants share an entry; a further entry tells whether the state is set.
-If `main` allocates its next states, each state has a second entry. `step` is then a copy of `main` that reads the state
-from the tensor in the first entry, writes the next state to that in the second, and swaps the two at its end:
+A state is stored in an entry of the constant pool, which each virtual machine has separately. An entry is initialised
+by a unique string, because equal constants share an entry; another entry stores whether the states are set. If `main`
+allocates its next states, each state has a second entry. `step` is then a copy of `main` that reads the state from the
+tensor in the first entry, writes the next state to the tensor in the second, and swaps both at its end:
 
     main(x, s) { n = alloc(…); k(x, s, n); …; return y, n }    →    step(x) { k(x, first, second); …; swap; return y }
 
-Otherwise, such as if a branch returns a state, `step` calls `main` with the tensors in the entries, and then stores the
-tensors that `main` returned.
+Otherwise (for example, if a branch returns a state) `step` calls `main` with the tensors in the entries, and then
+stores the tensors that `main` returned.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,9 @@ KEEP = "keep_state"
 SWAP = "swap_states"
 """Name of a call (entry, entry) that the code generator replaces by a swap of the tensors in the two entries."""
 
-_IS_SET = "vm.builtin.read_if_cond"  # returns whether the first byte of a tensor is not 0
+_IS_SET = (
+    "vm.builtin.read_if_cond"  # name of the function that returns whether the first byte of a tensor is not 0
+)
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 _TEXT = "entry of the state "
 
@@ -46,9 +48,9 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
     """Add the functions `step` and `reset`.
 
     Args:
-        mod: Planned. Its `main` takes the states last, and returns the next ones last. `step` returns what comes
-            before them, or the next states where that is nothing.
-        initial: The states that the first step begins with, and the first one after a reset.
+        mod: Module after memory planning. The last parameters of its `main` are the states, and its last results the
+            next states. `step` returns the results before the next states, or the next states if there are no others.
+        initial: The initial states, for the first step and for the first step after a reset.
     """
     if not initial:
         return mod
@@ -79,10 +81,10 @@ class _Swap:
     """A state with two entries, which `step` swaps.
 
     Attributes:
-        index: Index among the states.
-        entry: The second entry.
-        made: The variable of `main` that the next state is bound to.
-        allocation: The allocation of the next state's tensor.
+        index: Index of the state.
+        entry: The second entry of the constant pool.
+        made: The variable of `main` to which the next state is bound.
+        allocation: The allocation of the tensor of the next state.
     """
 
     index: int
@@ -92,7 +94,7 @@ class _Swap:
 
 
 def _swaps(main: relax.Function, count: int) -> list[_Swap] | None:
-    """Return the states to swap; None if `main` does not allocate each next state only for this purpose."""
+    """Return the states to swap; None unless `main` allocates a separate tensor for each next state."""
     origins = origins_of(main)
     outputs, following = origins[:-count], origins[-count:]
     taken, states = main.params[:-count], main.params[-count:]
@@ -163,7 +165,7 @@ def _with_own_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr, swaps: 
 def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule:
     main, (gvar, reset) = mod["main"], (mod.get_global_var(name) for name in ("main", RESET))
     builder = relax.BlockBuilder(mod)
-    # Parameters have any type here: `main` checks them.
+    # The parameters have type Any, because `main` checks them.
     params = [Var(str(param.name), relax.AnyType()) for param in main.params[: -len(entries)]]
     with builder.function(STEP, params, pure=False):
         known = builder.emit(_extern(_IS_SET, [is_set], PrimType("bool")))
@@ -179,7 +181,7 @@ def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule
 
 
 def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result: Expr) -> list[Expr]:
-    """Return the tensors of a result of `main`, copied where a state could share memory with a tensor of the caller."""
+    """Return the tensors of a result of `main`, copied if a state might share memory with the caller's tensors."""
     origins = origins_of(main)
     is_tuple = isinstance(main.ret_ty, relax.TupleType)
     values = [builder.emit(TupleGetItem(result, k)) for k in range(len(origins))] if is_tuple else [result]
@@ -187,7 +189,7 @@ def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result:
     own: list[Expr] = []
     for k, (value, origin) in enumerate(zip(values, origins, strict=True)):
         if k < len(values) - states:
-            # The result of a branch or another function may alias a state or a constant of main.
+            # The result of a branch or another function may be an alias of a state or a constant of `main`.
             is_alone = _is_new(origin) and not _is_among(origin, origins[-states:])
             safe = is_alone or _is_among(origin, taken)
         else:
@@ -226,7 +228,7 @@ def _branch(calls: Sequence[Call], result: Expr) -> relax.SeqExpr:
 
 
 def _zeros(builder: relax.BlockBuilder, array: npt.NDArray[Any]) -> GlobalVar:
-    """Add a function that fills a tensor like `array` with zeros, so that the file need not hold them."""
+    """Add a function that fills a tensor like `array` with zeros, so that the file need not contain them."""
     zeros = te.compute(array.shape, lambda *_: tirx.const(0, str(array.dtype)), name="zeros")
     return builder.add_func(te.create_prim_func([zeros]), "zeros")
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow: a module is split into straight-line functions, which pass the phases separately, and their callers.
+"""Control flow: a module is split into straight-line functions, which phases transform separately, and their callers.
 
     main(x): y = head(x); z = tail(y) if sure(y) else y    →    {head: main}, {sure: main}, {tail: main}, and main
 
-No rewrite sees a branch or a loop, and none moves anything across one: what crosses has the model's layout and type.
+Rewrites see neither branches nor loops, and move no code across them; values that cross have the model's layout and
+dtype.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,18 +20,18 @@ from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, mer
 
 @dataclass(frozen=True)
 class SplitModule:
-    """A module, split into straight-line functions and the functions that branch and call.
+    """A module that is split into straight-line functions and the functions that branch and call.
 
     Attributes:
-        pieces: Name → module, whose `main` is a straight-line function and holds no call of another one.
-        control: Functions with only calls, tuples and `if`, and further functions that these call.
+        pieces: Modules by name; each `main` is a straight-line function without calls of other pieces.
+        control: The functions that have only calls, tuples and `if`, and other functions that these call.
     """
 
     pieces: dict[str, tvm.IRModule]
     control: dict[str, tvm.ir.BaseFunc]
 
     def join(self, pieces: Mapping[str, tvm.IRModule]) -> Merged:
-        """Merge the pieces again, each after the same phases."""
+        """Merge the pieces and the control functions into one module; each piece must have passed the same phases."""
         if not self.control:
             return Merged(pieces[MAIN], {})
         merged = merge_modules(pieces, reserved=self.control)
@@ -38,7 +39,7 @@ class SplitModule:
         return merged
 
     def decisions(self) -> Iterator["Decision"]:
-        """Yield the branches and loops, in the order of the functions."""
+        """Yield the branches and loops in the order of the functions."""
         for name, func in self.control.items():
             for binding in bindings_of(func) if isinstance(func, relax.Function) else ():
                 if not isinstance(binding.value, relax.If):
@@ -57,12 +58,12 @@ class SplitModule:
 
 @dataclass(frozen=True)
 class Decision:
-    """A branch or a loop whose condition is known at run time.
+    """A branch or a loop whose condition is evaluated at run time.
 
     Attributes:
         function: Name of the function with the branch.
-        sources: Source nodes of what it calls.
-        is_loop: Whether one of its branches calls the function itself.
+        sources: Source nodes of the functions that it calls.
+        is_loop: Whether one of its branches calls the function recursively.
     """
 
     function: str
@@ -74,8 +75,8 @@ def split(mod: tvm.IRModule) -> SplitModule:
     """Split a module into straight-line functions and the functions that branch and call.
 
     Args:
-        mod: As a front end returned it. Functions with control flow hold nothing but calls, tuples and `if`, in binding
-            blocks that are no dataflow; each has a type without unknowns.
+        mod: Module as a front end returns it. Functions with control flow have only calls, tuples and `if`, in binding
+            blocks that are no dataflow blocks; all types are fully known.
     """
     functions = dict(relax_functions(mod))
     symbols = {gvar.name_hint for gvar in functions}
@@ -95,7 +96,7 @@ def split(mod: tvm.IRModule) -> SplitModule:
 
 
 def has_control_flow(mod: tvm.IRModule) -> bool:
-    """Whether `main` calls other functions, of which composites are none, or branches."""
+    """Whether `main` branches or calls other functions (composites excluded)."""
     symbols = {
         gvar.name_hint
         for gvar, func in relax_functions(mod)
@@ -110,7 +111,7 @@ def _decides(func: relax.Function, symbols: set[str]) -> bool:
 
 
 def _callees(func: relax.Function) -> Iterator[str]:
-    """Yield the names of the functions that a function calls by name."""
+    """Yield the names of the module's functions that a function calls."""
     for binding in bindings_of(func):
         if isinstance(binding.value, Call) and isinstance(binding.value.op, GlobalVar):
             yield str(binding.value.op.name_hint)

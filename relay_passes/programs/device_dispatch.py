@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run-time dispatch of a private function to another device, with the CPU's code as the fallback.
 
-    y = fallback_0(x)    →    if offer(x, y): nothing    else: what fallback_0 computes y by
+    y = fallback_0(x)    →    if offer(x, y): pass    else: the kernels of fallback_0, which compute y
 
-This takes two steps, between which memory is planned as if there were no other device: the function's kernels are
-inlined into `main` between two marks, and then become the branch for a refused offer. Both branches write the same
-tensors. The function's temporaries lie in the arena, and are not allocated where the device does the work. An offer may
-overwrite its outputs only once it has read its inputs, and only if it returns true.
+There are two steps, between which memory is planned as if there were no other device: the function's kernels are
+inlined into `main` between two markers, and then become the branch for an offer that returns false. Both branches write
+the same tensors. The function's temporaries are in the arena, and are not allocated if the device computes the outputs.
+An offer may overwrite its outputs only after it has read its inputs, and only if it returns true.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ class Offer:
     """The external function that may compute a private function on another device.
 
     Attributes:
-        symbol: Symbol of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
-            computed the outputs.
+        symbol: Symbol of a function of TVM's C ABI; it is called with `arguments`, inputs and outputs, and returns
+            whether it has computed the outputs.
         arguments: Arguments that are passed before the inputs.
     """
 
@@ -41,8 +41,8 @@ def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
     """Inline functions into `main`, between marker calls with their inputs and outputs.
 
     Args:
-        mod: As CallTIRRewrite returns it; functions of one binding block.
-        names: Names of the functions, each called once, with variables.
+        mod: Module as CallTIRRewrite returns it; each function has one binding block.
+        names: Names of the functions; each is called once, with variables as arguments.
     """
     if not names:
         return mod
@@ -70,11 +70,11 @@ def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
 
 
 def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
-    """Make the code between the markers of a function the fallback branch of its offer.
+    """Turn the code between the markers of each function into the fallback branch of its offer.
 
     Args:
         mod: A planned module whose `main` has one binding block.
-        offers: Name of a function → its offer.
+        offers: The offer of each function, by name.
     """
     if not offers:
         return mod
@@ -88,7 +88,7 @@ def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
 
 
 def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Binding], list[Var]]:
-    """Return a function's bindings for one call of it, with their markers, and its results."""
+    """Return (bindings of a function for one call, with markers, results of the function)."""
     new: dict[Var, Expr] = dict(zip(func.params, call.args, strict=True))
     inside = bindings_of(func)
     new |= {b.var: Var(str(b.var.name), b.var.ty) for b in inside}
@@ -97,7 +97,7 @@ def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Bi
     values = {b.var: b.value for b in bindings}
     outputs = _fields(new[func.body.body], values)
     written = [output if _is_own(output, values) else None for output in outputs]
-    # A result that is a view of an input needs no computing; the device writes to a spare tensor, which nothing reads.
+    # A result that is a view of an input is not computed; the device writes to a spare tensor that is never read.
     spare = [_allocation(output) for output, own in zip(outputs, written, strict=True) if own is None]
     places = iter([binding.var for binding in spare])
     targets = [next(places) if own is None else own for own in written]
@@ -106,7 +106,7 @@ def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Bi
 
 
 def _fields(value: Expr, values: Mapping[Var, Expr]) -> list[Var]:
-    """Return the tensors that a function returns: one, or those of a tuple."""
+    """Return the tensors that a function returns: a single tensor, or the fields of a tuple."""
     while isinstance(values.get(value), relax.Tuple | Var) and not isinstance(value.ty, relax.TensorType):
         value = values[value]
         if isinstance(value, relax.Tuple):
@@ -115,7 +115,7 @@ def _fields(value: Expr, values: Mapping[Var, Expr]) -> list[Var]:
 
 
 def _is_own(output: Expr, values: Mapping[Var, Expr]) -> bool:
-    """Whether a tensor is one that the function itself allocates, or a view of one."""
+    """Whether a tensor is allocated by the function itself, or is a view of such a tensor."""
     value = values.get(output)
     if isinstance(value, Call) and getattr(value.op, "name", "") != "relax.builtin.alloc_tensor":
         value = value.args[0]
@@ -128,7 +128,7 @@ def _allocation(like: Var) -> relax.VarBinding:
 
 
 def _mark(text: str, tensors: Sequence[Expr], call: Call) -> relax.VarBinding:
-    """Return a binding of a call that is opaque to the planner, so that its tensors are in memory there."""
+    """Return a binding of a marker call, which is opaque to the planner, so that its tensors are in memory there."""
     nothing = relax.TupleType([])
     mark = Call(relax.ExternFunc(text), list(tensors), ret_ty=nothing)
     return relax.VarBinding(Var("mark", nothing), with_source(mark, sources_of(call)))
@@ -152,7 +152,7 @@ def _dispatched(
 
 
 def _shared(inside: Sequence[relax.Binding], wanted: Sequence[Var]) -> set[Var]:
-    """Return the variables that both branches need: those read later, and all that these are views of."""
+    """Return the variables that both branches need: variables that are read later, and the tensors that they view."""
     values = {binding.var: binding.value for binding in inside}
     found: set[Var] = set()
     left = list(wanted)

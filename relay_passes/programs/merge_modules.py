@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merging of separately built modules into one.
 
-    {"a": {main, k}, "b": {main, k, l}}    →    {a, b, k, k_1, l}, or {a, b, k, l} where both k are equal
+    {"a": {main, k}, "b": {main, k, l}}    →    {a, b, k, k_1, l}, or {a, b, k, l} if both k are equal
 
-Each module's `main` gets the module's name; of other functions what is equal becomes one, and what has the name of
-another one a new name. Equal constants become one, too, so that weights are stored once.
+Each `main` is renamed to the name of its module. Other functions that are equal become one function; a different
+function with the same name gets a new name. Equal constants become one constant, so that weights are stored once.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -27,8 +27,8 @@ class Merged:
     """The merged module, and how functions were renamed.
 
     Attributes:
-        mod: The module with the functions of all.
-        names: Name of a module → the name of a function there → its name in the merged module.
+        mod: The module with all functions.
+        names: For each module, by name, the new name of each of its functions.
     """
 
     mod: IRModule
@@ -39,9 +39,10 @@ def merge_modules(modules: Mapping[str, IRModule], reserved: Iterable[str] = ())
     """Merge modules into one.
 
     Args:
-        modules: Name → module. In each, `main` alone is called from outside; a function is called by Relax functions.
-            A module named "main" keeps its `main` as the function to call from outside; the others' are private.
-        reserved: Names that functions do not get, for those that are added later.
+        modules: The modules, by name. In each, only `main` is called from outside; other functions are called by Relax
+            functions. If a module is named "main", its `main` remains the function to call from outside, and the others
+            become private.
+        reserved: Names that are not used, because they are needed for functions that are added later.
     """
     merger = _Merger((*modules, *reserved))
     names = {name: merger.add(name, mod) for name, mod in modules.items()}
@@ -59,7 +60,7 @@ def module_of(main: relax.Function, kernels: Mapping[GlobalVar, tirx.PrimFunc]) 
 
 
 def add_functions(mod: IRModule, functions: Mapping[str, BaseFunc]) -> None:
-    """Add functions, whose calls refer to each other and to functions of the module by name."""
+    """Add functions to a module; their calls refer by name to each other and to functions of the module."""
     symbols = {gvar.name_hint: gvar for gvar in mod.get_global_vars()}
     for name, func in functions.items():
         symbols[name] = GlobalVar(name)
@@ -69,7 +70,7 @@ def add_functions(mod: IRModule, functions: Mapping[str, BaseFunc]) -> None:
 
 
 class _Merger:
-    """Merges modules into one, one after the other."""
+    """Merges modules into one module, one after the other."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.out = IRModule()
@@ -77,7 +78,7 @@ class _Merger:
         self._symbols: dict[str, GlobalVar] = {}
 
     def add(self, module: str, mod: IRModule) -> dict[str, str]:
-        """Add a module; return the new name of each of its functions."""
+        """Add a module; return the new name of each of its functions, by the old name."""
         names: dict[str, str] = {}
         for old in _callees_first(mod):
             func, ty = mod[old], mod.get_global_var(old).ty
@@ -107,7 +108,7 @@ class _Merger:
         return structural_map(func, [(GlobalVar, new)]) if isinstance(func, relax.Function) else func
 
     def _free(self, name: str, func: BaseFunc | None, own: Collection[str]) -> str:
-        """Return the name if no other function, or an equal one, has it; else a new name."""
+        """Return `name` if it is free or the name of an equal function; else a new name."""
         for each in chain([name], (f"{name}_{number}" for number in count(1))):
             known = self._functions.get(each)
             is_equal = known is not None and func is not None and structural_equal(known, func)
@@ -117,7 +118,7 @@ class _Merger:
 
 
 def _marked(func: BaseFunc, name: str) -> BaseFunc:
-    """Set the global symbol of `main`, which is called from outside, and remove it from other Relax functions."""
+    """Return a copy with the global symbol set for `main`, which is called from outside, and removed for others."""
     if not isinstance(func, relax.Function):
         return func
     return func.with_attr(_SYMBOL, name) if name == MAIN else func.without_attr(_SYMBOL)
@@ -131,7 +132,7 @@ def _callees(func: BaseFunc) -> list[str]:
 
 
 def _callees_first(mod: IRModule) -> list[str]:
-    """Return the names of the functions, each after those that it calls."""
+    """Return the names of the functions, each after the functions that it calls."""
     calls = {gvar.name_hint: _callees(func) for gvar, func in relax_functions(mod)}
     begun: set[str] = set()
     done: list[str] = []

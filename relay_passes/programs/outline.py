@@ -3,8 +3,8 @@
 
     a = f(x); b = g(a); c = h(b)    →    b = fallback_0(x); c = h(b), with fallback_0(x): a = f(x); return g(a)
 
-Values inside a part that `main` reads as well, such as the other half of a split, are computed in both. Exact: every
-value is computed as it was.
+Values inside of a part that `main` reads as well, such as the other half of a split, are computed in both. Exact: the
+computation of each value does not change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ class Part:
     Attributes:
         name: Name of the function.
         inner: Variables that the part computes.
-        inputs: Variables that it reads from outside; they become its parameters, in this order.
-        outputs: Variables that it returns.
+        inputs: Variables from outside that the part reads; they become the function's parameters, in this order.
+        outputs: Variables that the function returns.
     """
 
     name: str
@@ -36,14 +36,14 @@ class Part:
 
 
 def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
-    """Move convex parts of `main` into functions; there may be no cycle between parts.
+    """Move convex parts of `main` into functions; parts must not depend on each other cyclically.
 
     Args:
-        mod: `main` is one dataflow block in A-normal form. What it binds and nobody reads is left out.
-        parts: No two have the same output.
+        mod: Module whose `main` is one dataflow block in A-normal form. Unused bindings are removed.
+        parts: The parts; each output belongs to one part.
 
     Raises:
-        ValueError: A part reads what is none of its inputs.
+        ValueError: A part reads a variable that is not one of its inputs.
     """
     if not parts:
         return mod
@@ -53,7 +53,7 @@ def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
     for part in parts:
         func = function_of(main, part)
         names = union(sources_of(b.value) for b in bindings_of(main) if b.var in part.inner)
-        # Equal parts would be one function but for the name.
+        # Without the name as an attribute, equal parts would become one function.
         func = builder.normalize(func).with_attr("part", part.name)
         symbol = builder.add_func(func, part.name)
         calls[part.name] = with_source(Call(symbol, list(part.inputs), ret_ty=func.ret_ty), names)
@@ -87,7 +87,7 @@ def function_of(main: relax.Function, part: Part) -> relax.Function:
 
 
 class _BindingOrder:
-    """The bindings of `main`, with each part as one call, each binding after those that it reads."""
+    """The bindings of `main`, with each part replaced by one call, in an order of their dependencies."""
 
     def __init__(self, main: relax.Function, parts: Sequence[Part], calls: Mapping[str, Call]) -> None:
         self._calls = calls
@@ -98,7 +98,7 @@ class _BindingOrder:
         self._bound: set[Var] = set()
 
     def bindings(self) -> list[relax.Binding]:
-        """Return the bindings that the results need, in an order close to the original one."""
+        """Return the bindings on which the results depend, in an order close to the original one."""
         needed = self._needed()
         for var in self._values:
             if var in needed:

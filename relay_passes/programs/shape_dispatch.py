@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dispatch by shape: a `main` that calls the function that was compiled for the shapes of its arguments.
+"""Dispatch by shape: a `main` that calls the function which was compiled for the shapes of the arguments.
 
     main_8(x: [1, 8]), main_16(x: [1, 16])    →    main(x: [1, n]) = check_shapes(n)
                                                                      if n == 8: main_8(x) else: main_16(x)
 
-`check_shapes` raises an error where none fits, so that nothing is computed then.
+`check_shapes` raises an error if no function fits, before any computation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,12 +20,12 @@ _Fits = list[tuple[Expr, int]]
 
 
 def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
-    """Add a `main` that dispatches by shape.
+    """Add a `main` that calls the function for the shapes of its arguments.
 
     Args:
-        mod: Has no `main`.
-        names: Functions of `mod`: parameters and results are tensors, or tuples of them, of the same types but for
-            their sizes. No two take the same shapes.
+        mod: Module without a `main`.
+        names: Names of the functions. Their parameters and results are tensors or tuples of tensors, whose types differ
+            in sizes only. No two functions have the same parameter shapes.
         refusal: Message of the error.
     """
     functions = [mod[name] for name in names]
@@ -54,9 +54,9 @@ def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str) -> IRMo
 
 
 def _open(types: Sequence[Type], name: str = "") -> Type:
-    """Return a type that all given types fit.
+    """Return a type of which all given types are instances.
 
-    Sizes that differ become variables named after the axis, or are unknown if there is no name.
+    Differing sizes become variables named after the axis, or are unknown if there is no name.
     """
     first = types[0]
     if isinstance(first, TupleType):
@@ -73,7 +73,7 @@ def _open(types: Sequence[Type], name: str = "") -> Type:
 
 
 def _fits(params: Sequence[Var], func: relax.Function) -> _Fits:
-    """Return the conditions on sizes of `main`'s arguments for a function, as (size, number)."""
+    """Return the conditions, (size variable, number), on the sizes of `main`'s arguments for calling a function."""
     pairs = [
         (dim, wanted)
         for param, own in zip(params, func.params, strict=True)
@@ -91,7 +91,7 @@ def _all(fits: _Fits) -> Expr:
 
 
 def _check(sizes: Sequence[Expr], fits: Iterable[_Fits], refusal: str) -> tirx.PrimFunc:
-    """Return a PrimFunc of the sizes that returns true, or raises an error if no function fits them."""
+    """Return a PrimFunc of sizes that returns true, or raises an error if no function fits the sizes."""
     return checking(sizes, reduce(tirx.Or, map(_all, fits)), refusal)
 
 
@@ -99,7 +99,7 @@ def checking(values: Sequence[Expr], fits: Expr, refusal: str) -> tirx.PrimFunc:
     """Return a PrimFunc of scalars that returns true, or raises ValueError with `refusal` if `fits` is false."""
     body = tirx.SeqStmt(
         [
-            # AssertStmt's constructor has the Python names of its first two parameters, kind and condition, swapped.
+            # The Python names of the first two parameters of AssertStmt's constructor, kind and condition, are swapped.
             tirx.AssertStmt(fits, StringImm("ValueError"), [StringImm(refusal)]),
             tirx.Return(tirx.IntImm("bool", 1)),
         ]

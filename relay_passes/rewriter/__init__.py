@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rewrite engine: rules, the patterns they match, near misses, and records of what rules did."""
+"""The rewrite engine: rules, patterns, near misses, and records of applied rules."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply rewrite rules to a fixed point, and explain where they did not apply.
+"""Application of rewrite rules to a fixed point, and explanations where rules did not apply.
 
-A rule replaces the value of the variable that its pattern's root is bound to. What the pattern matched below the
-root must have no other consumer, or the rewrite would compute it twice: that is the engine's own check, before the
-rule's. The calls of the replacement carry the source names of all calls that were matched.
+A rule replaces the value of the variable to which its pattern's root is bound. Calls that the pattern matches below the
+root must have no other consumers, or the rewrite would compute them twice; the engine checks this before the rule's
+check. The calls of the replacement get the source names of all matched calls.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,23 +27,24 @@ from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation, Match, Rule
 from schedules.diagnostic import Diagnostic
 
-# Rules that still apply after this many sweeps undo each other or grow the graph: a defect of the rules.
+# Maximum number of sweeps; rules that still apply then undo each other or grow the graph, which is a defect.
 _MAX_SWEEPS = 100
 
 
 def apply_rules(
     mod: IRModule, rules: Sequence[Rule], *, debug: bool = False, record: RewriteRecord | None = None
 ) -> IRModule:
-    """Apply each rule to its fixed point, and repeat all rules until none applies.
+    """Apply each rule to its fixed point, in order, and repeat this until no rule applies.
 
     Args:
-        mod: Module whose functions are in A-normal form, and their calls named.
+        mod: Module whose functions are in A-normal form, with source names on all calls.
         rules: Rules in the order in which they are tried.
-        debug: Verify the module after each rule.
-        record: Takes note of each run of a rule, if given.
+        debug: Whether to verify the module after each rule.
+        record: Records each run of a rule, unless None.
 
     Raises:
-        ValueError: The rules do not come to an end; or, with `debug`, a rule broke the module. It names the rule.
+        ValueError: The rules do not terminate, or, with `debug`, a rule made the module invalid; the message names
+            the rule.
     """
     graphs: _Graphs = {}
     for _ in range(_MAX_SWEEPS):
@@ -62,21 +63,21 @@ def apply_rules(
 
 
 def explain(mod: IRModule, rule: Rule) -> Explanation:
-    """Return where `rule` applies in `mod`, where its check rejects, and where its pattern nearly matches.
+    """Return where `rule` applies in `mod`, where its check rejects a match, and where its pattern nearly matches.
 
-    Rejections and near misses are those that are left when the rule applies nowhere any more.
+    Rejections and near misses are those of the module in which the rule no longer applies.
     """
     mod, explanation = apply_rule(mod, rule)
     return replace(explanation, near_misses=near_misses(mod, rule.pattern, rule.parts))
 
 
 def _check_types(func: relax.Function, rule: Rule, replaced: Collection[Var]) -> None:
-    """Refuse a rule whose calls have another shape or dtype than those that they replace.
+    """Raise ValueError if a rule's replacement has another shape or dtype than the call that it replaces.
 
     Args:
         func: A normalised function.
-        rule: The rule that was applied to it.
-        replaced: Variables whose values are the rule's.
+        rule: The rule that was applied to the function.
+        replaced: The variables whose values the rule replaced.
 
     Raises:
         ValueError: The rule changes a static shape or a dtype.
@@ -100,16 +101,16 @@ def _differ(found: Type, wanted: Type) -> bool:
 
 
 def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tuple[IRModule, Explanation]:
-    """Apply one rule until no match is left that passes its check; near misses are not looked for.
+    """Apply one rule until no match passes its check; near misses are not searched.
 
     Args:
-        mod: As for `apply_rules`.
+        mod: See `apply_rules`.
         rule: The rule to apply.
-        graphs: Graphs of functions that rules were applied to before; those of this module take their place.
+        graphs: Cache of use graphs of functions; it is updated to the functions of the returned module.
     """
     graphs = {} if graphs is None else graphs
     applied: list[Names] = []
-    # A rule whose result has several matches of it would double the module in each sweep.
+    # A rule whose result contains several matches of its pattern would double the module in each sweep.
     most = _MAX_SWEEPS * sum(len(block.bindings) for _, f in relax_functions(mod) for block in f.body.blocks)
     for _ in range(_MAX_SWEEPS):
         rejected: list[Diagnostic] = []
@@ -149,7 +150,7 @@ def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
 
 
 def _sweep(graph: "_UseGraph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnostic]]:
-    """Return the matches of one rule that pass and do not overlap, by root variable, and the rejected ones."""
+    """Return the accepted, non-overlapping matches of one rule, by root variable, and the rejections."""
     passed: list[tuple[Var, list[Var], Match]] = []
     rejected: list[Diagnostic] = []
     for root, inside, match in graph.matches(rule.pattern, rule.parts):
@@ -160,7 +161,7 @@ def _sweep(graph: "_UseGraph", rule: Rule) -> tuple[dict[Var, Match], list[Diagn
             passed.append((root, inside, result))
     found: dict[Var, Match] = {}
     taken: set[Var] = set()
-    # Take the longest matches first: a match without an optional last step is a part of the match with it. The next
+    # Use the longest matches first: a match without an optional last step is contained in the match with it. The next
     # sweep matches again where matches overlapped.
     for root, inside, match in sorted(passed, key=lambda item: len(item[1]), reverse=True):
         if taken.isdisjoint(inside):
@@ -170,7 +171,7 @@ def _sweep(graph: "_UseGraph", rule: Rule) -> tuple[dict[Var, Match], list[Diagn
 
 
 class _UseGraph:
-    """Producers and consumers of the values of a function."""
+    """The use graph of a function: producers and consumers of its values."""
 
     def __init__(self, func: relax.Function) -> None:
         self.func = func
@@ -178,11 +179,11 @@ class _UseGraph:
         self._values = get_var2val(func)
         self._bindings = {b.var: b for b in bindings}
         self._order = {var: index for index, var in enumerate(self._bindings)}
-        # Aliases are no roots: matching looks through an alias at the value, which has a binding of its own.
+        # Aliases are no roots: matching looks through an alias at its value, which has a separate binding.
         self._roots = [
             (b.var, b.value, _operator_of(b.value)) for b in bindings if not isinstance(b.value, Var)
         ]
-        # An alias does not compute its value, and may come after other users of it.
+        # An alias does not compute its value, and may come after other users of the value.
         self._owner = {b.value.id_: b.var for b in bindings if not isinstance(b.value, Var)}
         self._outputs = set(free_vars(func.body.body))
         self._consumers: dict[Var, list[Var]] = {}
@@ -193,7 +194,7 @@ class _UseGraph:
     def matches(
         self, pattern: DFPattern, parts: Mapping[str, DFPattern]
     ) -> Iterator[tuple[Var, list[Var], Match]]:
-        """Yield each variable whose value matches, the variables inside the match, and the match; in program order."""
+        """Yield (root variable, variables inside of the match, match) of each match, in program order."""
         operators = root_operators(pattern)
         for root, value, operator in self._roots:
             if operators is not None and operator not in operators:
@@ -204,7 +205,7 @@ class _UseGraph:
                 yield root, inside, self._match(inside, {n: found[p] for n, p in parts.items() if p in found})
 
     def _bound(self, values: Iterable[Expr]) -> list[Var]:
-        """Return the variables bound to `values`, in program order."""
+        """Return the variables that are bound to `values`, in program order."""
         wanted = {self._owner[value.id_] for value in values if value.id_ in self._owner}
         return sorted(wanted, key=self._order.__getitem__)
 
@@ -213,7 +214,7 @@ class _UseGraph:
         return Match(nodes, {name: self._owner.get(e.id_, e) for name, e in parts.items()}, parts)
 
     def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Diagnostic | None:
-        """Reject a match if something outside of it reads an inner value, which would be computed twice."""
+        """Return a rejection if a call outside of the match reads one of its inner values; None if there is none."""
         for var in inside:
             outside = [user for user in self._consumers.get(var, []) if user not in inside]
             if var != root and (outside or var in self._outputs):
@@ -240,7 +241,7 @@ def _operator_of(value: Expr) -> str | None:
 
 
 def root_operators(pattern: DFPattern) -> frozenset[str] | None:
-    """Return the names of the operators that a pattern's root can match; None if it can match other expressions."""
+    """Return the names of the operators that a pattern's root can match; None if it may match other expressions."""
     match pattern:
         case CallPattern():
             return _called(pattern.op)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: places where a pattern matches except for one or two subpatterns, with the actual values there.
+"""Near misses: expressions that match a pattern except for one or two subpatterns, with the actual values.
 
-Upstream's matcher says yes or no. Here it is asked at every subpattern, from the root down, and the walk goes on past
-what does not fit: an unexpected operator at the very end of a long pattern is a near miss, too. One is reported where
-at least two operators match, more match than do not, and at most two subpatterns fail: a lone `add` is no near
-miss of all patterns that end in one. Among alternatives and orders of operands, the one that fits best counts.
+TVM's matcher only returns whether a pattern matches. Here it is called for every subpattern, from the root down, and
+the search continues after a mismatch, so that an unexpected operator at the root of a long pattern is a near miss, too.
+A near miss is reported if at least two operators match, more match than do not, and at most two subpatterns fail: a
+single `add` is no near miss of all patterns that end with an `add`. Of alternatives and orders of operands, the one
+with the best partial match is used.
 
-A near miss is a `Diagnostic`: its nodes are those of the operators that match, in program order; the limit is what the
-pattern has instead of the actual value, which is told with its nodes.
+A near miss is a `Diagnostic`: its nodes are those of the matching operators, in program order; the limit describes the
+subpattern, and the actual value, with its nodes, the expression found instead.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +34,7 @@ from relay_passes.rewriter.pattern_text import CONSTRAINTS, constraint, either, 
 from schedules.diagnostic import Diagnostic
 
 _FEWEST_MATCHED = 2
-_MOST_MISSES = 2  # with more misses it is another computation
+_MOST_MISSES = 2  # with more misses the model computes something else
 # Misses at which a match is abandoned. With a limit as low as _MOST_MISSES, operands in the wrong order would seem to
 # match better.
 _MISSES_TRIED = 4
@@ -46,7 +47,7 @@ class Miss:
     Attributes:
         expected: Description of the subpattern, one text per alternative.
         found: Description of the expression found instead.
-        at: Source nodes of that value, or of its consumer if it is a constant or an input.
+        at: Source nodes of this expression, or of its consumer if it is a constant or an input.
     """
 
     expected: tuple[str, ...]
@@ -56,7 +57,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class PartialMatch:
-    """A partial match: the subpatterns' values, the operators that match, and the misses."""
+    """A partial match: values of subpatterns, matching operators, and misses."""
 
     bound: Mapping[DFPattern, Expr]
     matched: tuple[Expr, ...] = ()
@@ -71,21 +72,21 @@ class PartialMatch:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Sort key; a better partial match has a greater one."""
+        """Sort key; better partial matches have greater keys."""
         return len(self.matched) - self.missing, -len(self.misses)
 
     def with_match(self, value: Expr) -> "PartialMatch":
-        """Return the partial match with one more operator that matches."""
+        """Return a copy of the partial match with one more matching operator."""
         return replace(self, matched=(*self.matched, value))
 
     def missed(self, miss: Miss, missing: int = 0) -> "PartialMatch | None":
-        """Return the partial match with one more miss, which skips `missing` operators; None if there are too many."""
+        """Return a copy with one more miss, which skips `missing` operators; None if there are too many misses."""
         if len(self.misses) == _MISSES_TRIED:
             return None
         return replace(self, misses=(*self.misses, miss), missing=self.missing + missing)
 
     def or_missed(self, other: Miss) -> "PartialMatch":
-        """Add the expectation of `other` to the last miss if both concern the same value; return the match."""
+        """Return a copy with the expectation of `other` added to the last miss, if both concern the same value."""
         *before, last = self.misses
         if (last.found, last.at) != (other.found, other.at):
             return self
@@ -94,7 +95,7 @@ class PartialMatch:
 
 
 def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
-    """Return the first partial match of the highest rank, with the expectations of all matches of this rank."""
+    """Return the first partial match of the maximum rank, with the expectations of all matches of this rank."""
     best: PartialMatch | None = None
     for fit in fits:
         if fit is None:
@@ -106,10 +107,10 @@ def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
     return best
 
 
-# Patterns of values computed inside a match; a wildcard matches a value from outside.
+# Classes of patterns for values computed inside of a match; a wildcard matches a value from outside.
 INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
 
-# Operators whose operands upstream's matcher takes in either order.
+# Operators whose operands TVM's matcher accepts in either order.
 _COMMUTATIVE = ("relax.add", "relax.multiply")
 
 
@@ -130,7 +131,7 @@ def near_misses(
 
 
 class _NearMissSearch:
-    """Fits patterns to the values of one function."""
+    """The search for near misses in one function."""
 
     def __init__(self, func: relax.Function, names: Mapping[DFPattern, str]) -> None:
         self._bindings = bindings_of(func)
@@ -143,16 +144,16 @@ class _NearMissSearch:
         order = {b.value.id_: index for index, b in enumerate(self._bindings)}
         for binding in self._bindings:
             if isinstance(binding.value, Var):
-                continue  # matching looks through an alias at the value, which has a binding of its own
+                continue  # matching looks through an alias at its value, which has a separate binding
             fit = self._align(pattern, binding.value, PartialMatch({}), ())
             if fit is not None and fit.is_near:
                 matched = sorted(fit.matched, key=lambda value: order.get(value.id_, 0))
                 yield _diagnostic(union(map(sources_of, matched)), fit.misses)
 
     def _align(self, pattern: DFPattern, expr: Expr, fit: PartialMatch, user: Names) -> PartialMatch | None:
-        """Return the partial match `fit`, extended by `pattern` on `expr`; None if it has too many misses.
+        """Return the partial match `fit` extended by matching `pattern` with `expr`; None if there are too many misses.
 
-        `user` are the nodes of the call that reads `expr`.
+        `user` has the source nodes of the call that reads `expr`.
         """
         value = expr
         while isinstance(value, Var) and value in self._values:
@@ -170,7 +171,7 @@ class _NearMissSearch:
         return result and replace(result, bound={**result.bound, pattern: value})
 
     def _partly(self, pattern: DFPattern, value: Expr, fit: PartialMatch, at: Names) -> PartialMatch | None:
-        """Return a partial match of a pattern that does not match as a whole."""
+        """Return the partial match of a pattern that does not fully match."""
         match pattern:
             case OrPattern():
                 return best_of(self._align(side, value, fit, at) for side in (pattern.left, pattern.right))
@@ -218,7 +219,7 @@ class _NearMissSearch:
         result = best_of(self._all(pattern.args, args, start, at) for args in orders)
         if is_op or (result is not None and len(result.matched) > len(fit.matched)):
             return result
-        # The operands do not match either: count one miss, not several.
+        # If the operands do not match either, count one miss instead of several.
         return fit.missed(other, self._size(pattern))
 
     def _all(
@@ -231,7 +232,7 @@ class _NearMissSearch:
 
 
 def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
-    """Return the near miss as a diagnostic, given the nodes of the operators that match."""
+    """Return the near miss as a diagnostic; `nodes` are those of the matching operators."""
     wanted = ", and ".join(either(miss.expected) for miss in misses)
     actual = ", and ".join(f"{m.found} at {', '.join(m.at)}" if m.at else m.found for m in misses)
     reason = f"{len(misses)} parts of the pattern do" if len(misses) > 1 else "a part of the pattern does"
@@ -239,11 +240,10 @@ def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
 
 
 def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:
-    """Whether a call of another operator than the pattern's counts as a near miss.
+    """Whether a call of an operator that the pattern does not have counts as a near miss.
 
-    For example one activation in place of another, or subtract in place of add, but no convolution in place of a
-    product. Calls with two operands are everywhere in a graph, so that at the root of a pattern another such operator
-    is no near miss.
+    Examples are another activation, or subtract instead of add, but no convolution instead of a product. Since calls
+    with two operands are frequent in a graph, another such operator at the root of a pattern is no near miss.
     """
     if len(value.args) == 1:
         return True

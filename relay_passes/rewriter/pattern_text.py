@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for patterns and values, for rejections and messages."""
+"""Descriptions of patterns and values for rejections and messages."""
 
 from collections.abc import Iterable, Mapping
 
@@ -25,11 +25,11 @@ CONSTRAINTS = (AttrPattern, DataTypePattern, ShapePattern, TypePattern)
 
 
 def expected(pattern: DFPattern, names: Mapping[DFPattern, str]) -> tuple[str, ...]:
-    """Return what `pattern` matches as texts, one per alternative, such as "relax.nn.relu" or "a constant for scale".
+    """Return descriptions of `pattern`, one per alternative, such as "relax.nn.relu" or "a constant for scale".
 
     Args:
-        pattern: Any pattern; operands of a call are left out.
-        names: Names of parts of a rule.
+        pattern: Any pattern; operands of a call are not described.
+        names: Names of the parts of a rule.
     """
     match pattern:
         case OrPattern():
@@ -103,7 +103,7 @@ def operator(call: Call) -> str:
 
 
 def constraint(pattern: DFPattern, value: Expr) -> tuple[str, str]:
-    """Return the required dtype, shape, type or attribute of a constraint, and that of `value`."""
+    """Return (dtype, shape, type or attribute that a constraint requires, the same property of `value`)."""
     match pattern:
         case DataTypePattern():
             return _wanted(pattern), str(getattr(value.ty, "dtype", value.ty))

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns that Relax's dataflow pattern language (dpl) lacks, such as optional steps and either order.
+"""Patterns that Relax's dataflow pattern language (dpl) lacks, such as optional steps and operands in either order.
 
-dpl itself has alternatives (`|`), both (`&`), negation (`~`), `.has_dtype("int8")`, `.has_shape((1, 8))`,
-`.has_ty(TensorType(ndim=4, dtype="float32"))` and `.has_attr({"groups": 1})`. What it does not say of itself:
+dpl has alternatives (`|`), conjunction (`&`), negation (`~`), `.has_dtype("int8")`, `.has_shape((1, 8))`,
+`.has_ty(TensorType(ndim=4, dtype="float32"))` and `.has_attr({"groups": 1})`. Its undocumented properties are:
 
-- `relax.add` and `relax.multiply` match their operands in either order; no other operator does.
-- A pattern used twice stands for one value: `multiply(x, sigmoid(x))` is no product of two values.
+- -
 - Alternatives are tried from left to right, and the first that matches is kept, even if the rest then fails.
 - `has_attr` never matches an attribute that is a dtype (`astype`); constrain the call's result by `has_dtype`.
-- What is below a negation is forgotten: it stands for no value in `check` and `rewrite`.
+- Patterns below a negation are not bound to values in `check` and `rewrite`.
 """
 
 from collections.abc import Callable
@@ -23,14 +22,14 @@ from tvm.relax.dpl import DFPattern, is_const, is_expr, wildcard
 from relay_passes.ir.sources import sources_of, union
 from relay_passes.rewriter.rule import Match
 
-# Ranks of the tensors that models hold a single number in.
+# Ranks of the tensors by which models represent a single number.
 _RANKS = range(6)
 
 
 def maybe(pattern: DFPattern, *steps: Callable[[DFPattern], DFPattern]) -> DFPattern:
     """Match `pattern`, followed by any of the optional `steps`.
 
-    The longest form is tried first, and of matches that lie inside each other a rule takes the longest.
+    The variant with most steps is tried first; of nested matches a rule uses the longest.
 
     >>> from tvm.relax.dpl import is_op, wildcard
     >>> biased = maybe(
@@ -69,7 +68,7 @@ def either_order(operator: DFPattern, left: DFPattern, right: DFPattern) -> DFPa
 
 
 def constant(dtype: str | None = None, shape: tuple[int, ...] | None = None) -> DFPattern:
-    """Match a constant tensor, of this dtype and shape if given; a rule's check examines its values.
+    """Match a constant tensor, with `dtype` and `shape` if these are not None; a rule's check examines its values.
 
     >>> constant("float32", shape=(7,)).match(relax.const(np.zeros(7, "float32")))
     True
@@ -81,7 +80,7 @@ def constant(dtype: str | None = None, shape: tuple[int, ...] | None = None) -> 
 
 
 def scalar(value: float, dtype: str = "float32") -> DFPattern:
-    """Match a one-element constant, of rank 5 at most, that equals `value` rounded to `dtype`.
+    """Match a constant with one element, of rank 5 at most, that equals `value` rounded to `dtype`.
 
     >>> scalar(0.5).match(relax.const(np.full((1, 1), 0.5, "float32")))
     True
@@ -94,13 +93,13 @@ def _tensor(*shape: int) -> relax.Var:
 
 
 def non_consuming(pattern: DFPattern) -> DFPattern:
-    """Return a pattern that matches what `pattern` does, but whose inner values may have other users.
+    """Return a pattern that matches the same expressions as `pattern`, but whose inner values may have other users.
 
-    Upstream's matcher forgets what it bound below a negation that fails, so nothing but the whole is remembered.
+    It is a double negation, below which TVM's matcher binds no values: only the whole pattern is bound.
     """
     return wildcard() & ~(~pattern)
 
 
 def including(match: Match, part: str) -> Match:
-    """Add the source nodes of a non-consuming part to a match, because the replacement does its work too."""
+    """Return a copy of a match with the source nodes of a non-consuming part, which the replacement also computes."""
     return replace(match, nodes=union((sources_of(match.values[part]), match.nodes)))

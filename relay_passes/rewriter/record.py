@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of the rules that ran: counts for statistics, explanations for users.
+"""Records of the runs of rules: counts for statistics, explanations for users.
 
     record = Record()
     canonicalize(mod, record=record)
     record.hits()                            →  Counter({"fold_batch_norm": 2})
     record.explanation("fold_batch_norm")    →  Explanation(...)
 
-A rule runs many times, on modules that other rules change. Two of them answer "why not": that of its first run, with
-operators as the model wrote them, and that of its last. A finding of the first run is dropped where the rule applied in
-the end, or where the last run has a finding for the same place. A near miss inside of a rejected match is dropped as
-well: the rejection says more. A pass that is no rule, such as `fuse`, notes what it did itself, and runs once.
+A rule runs many times, on modules that other rules change. Two of these modules explain why a rule did not apply: that
+of its first run, with the operators of the model, and that of its last run. A finding of the first run is dropped if
+the rule applied to the same nodes later, or if the last run has a finding for the same nodes. A near miss inside of a
+rejected match is dropped as well, because the rejection is more specific. A pass that is no rule, such as `fuse`, runs
+once and records its own findings.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Runs:
-    """The runs of one rule: of the first and of the last run, the module and the explanation."""
+    """The first and the last run of one rule, each with its module and explanation."""
 
     rule: Rule
     first: tuple[IRModule, Explanation]
@@ -39,7 +40,7 @@ class _Runs:
     applied: tuple[Names, ...] = ()
 
     def explanation(self) -> Explanation:
-        """Return one explanation for all runs."""
+        """Return an explanation that combines the first and the last run."""
         (before, earlier), (after, later) = self.first, self.last
         pattern, parts = self.rule.pattern, self.rule.parts
         rejected, refused = later.rejected, [r.nodes for r in later.rejected]
@@ -60,19 +61,19 @@ def _elsewhere(findings: Iterable[Diagnostic], known: Iterable[Names]) -> tuple[
 
 @dataclass
 class RewriteRecord:
-    """The rules and passes that ran, by name, with where they applied."""
+    """The runs of rules and passes, by name, with their explanations."""
 
     _runs: dict[str, _Runs] = field(default_factory=dict)
     passes: dict[str, Explanation] = field(default_factory=dict)
 
     def note(self, rule: Rule, mod: IRModule, explanation: Explanation) -> None:
-        """Add a run of `rule` that ended in `mod`."""
+        """Add a run of `rule` whose result is `mod`."""
         runs = self._runs.setdefault(rule.name, _Runs(rule, (mod, explanation), (mod, explanation)))
         runs.last = mod, explanation
         runs.applied += explanation.applied
 
     def hits(self) -> Counter[str]:
-        """Return how often each rule and pass applied; 0 for those that never did."""
+        """Return how often each rule and pass applied; 0 for rules that ran without applying."""
         rules = {name: len(runs.applied) for name, runs in self._runs.items()}
         return Counter(rules | {name: len(done.applied) for name, done in self.passes.items()})
 

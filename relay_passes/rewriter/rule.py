@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite rules: a pattern, a check that returns rejections with reasons, and a rewrite."""
+"""Rewrite rules, which consist of a pattern, a check that returns rejections with reasons, and a rewrite."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,13 @@ from schedules.diagnostic import Diagnostic
 
 @dataclass(frozen=True)
 class Match:
-    """A match of a pattern.
+    """A match of a rule's pattern.
 
     Attributes:
         nodes: Source nodes of all matched calls, in program order.
-        operands: Name of a part of the pattern → the variable or constant that stands for it in a call. An
-            optional part that did not match is missing.
-        values: Name of a part → the expression that it matched, so that a call's operands and attributes can
-            be read.
+        operands: For each part of the pattern, by name, the variable or constant that represents it as an operand.
+            Optional parts that did not match are missing.
+        values: For each part of the pattern, by name, the expression that it matched, with operands and attributes.
     """
 
     nodes: Names
@@ -30,7 +29,7 @@ class Match:
     values: Mapping[str, Expr]
 
     def is_constant(self, part: str) -> bool:
-        """Whether a part is a constant tensor."""
+        """Whether a part matched a constant tensor."""
         return isinstance(self.operands[part], GenericConst)
 
     def constant(self, part: str) -> np.ndarray[Any, Any]:
@@ -39,7 +38,7 @@ class Match:
         return value
 
     def reject(self, reason: str, limit: object = None, actual: object = None, hint: str = "") -> Diagnostic:
-        """Return a rejection of this match."""
+        """Return a diagnostic that rejects this match."""
         return Diagnostic.of(reason, limit, actual, nodes=self.nodes, hint=hint)
 
 
@@ -50,9 +49,9 @@ class Rule:
     Attributes:
         name: Name of the rule, by its effect, such as "fold_batch_norm".
         pattern: The root pattern.
-        parts: Names for the subpatterns that `check` and `rewrite` read.
-        check: Returns the match, or why the rule does not apply there.
-        rewrite: The replacement for the root, of the same type. Calls may be nested.
+        parts: Subpatterns by the names by which `check` and `rewrite` access them.
+        check: Returns the match, or why the rule does not apply.
+        rewrite: Returns the replacement of the root, an expression of the same type; calls may be nested.
     """
 
     name: str
@@ -64,12 +63,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Record of one rule on one module.
+    """Where one rule applied in a module, and why it did not apply elsewhere.
 
     Attributes:
         applied: Source nodes of each match that was rewritten, in order.
-        rejected: The matches that are left, with the reason.
-        near_misses: Places where all but one or two subpatterns match.
+        rejected: The matches that the check rejected, with reasons.
+        near_misses: Expressions that match except for one or two subpatterns.
     """
 
     applied: tuple[Names, ...]

@@ -16,16 +16,16 @@ from relay_passes.rewriter.pattern_text import either, expected, found
 def assert_pattern(mod: IRModule, pattern: DFPattern, count: int = 1) -> None:
     """Assert that `pattern` matches `count` times in the Relax functions of `mod`.
 
-    A match counts once for each root, and not if it lies inside a longer one, as a convolution without its optional
-    bias does. What other consumers need is no matter here.
+    A match counts once per root, and does not count if it is part of a longer match, such as a convolution without its
+    optional bias. Other consumers of inner values are ignored.
 
     Args:
         mod: Module whose functions are in A-normal form.
         pattern: The root pattern.
-        count: Exactly so many.
+        count: Expected number of matches.
 
     Raises:
-        AssertionError: Says where the pattern matches and nearly matches, and what operators there are.
+        AssertionError: The number is different; the message lists matches, near misses and the module's operators.
     """
     matches = find_matches(mod, pattern)
     if len(matches) == count:

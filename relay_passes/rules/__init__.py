@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules, one a file, named by its effect."""
+"""The rewrite rules, one per file, which is named by the rule's effect."""

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shift or scale after a reshape that splits the last axis moves before it, where a product's kernel can fuse it.
+"""A shift or scale after a reshape that splits the last axis is moved before it, where a product's kernel can fuse it.
 
     reshape(x, (…, h, k)) + c    →    reshape(x + reshape(c, (h · k)), (…, h, k))
     reshape(x, (…, h, k)) · c    →    reshape(x · reshape(c, (h · k)), (…, h, k))
-    where x has the shape (…, h · k), and c the shape (h, k), or is one number
+    where x has the shape (…, h · k), and c the shape (h, k) or a single element
 
-JAX's libraries write attention's projections so, into heads at once. Exact: the same operation for each element.
+JAX's libraries write attention's projections in this form, with heads as an axis. Exact: the operation for each element
+does not change.
 
-Quantised: the same for integer tensors; where the product is quantised before, `quantize` stands between.
+Quantised: likewise for integer tensors. If the product is quantised before, `quantize` is in between, and the rule does
+not match.
 """
 
 import math
@@ -28,7 +30,7 @@ _root = _sum | _product
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the reshape splits the last axis, and that the constant is a number or spans its parts alone."""
+    """Check that the reshape splits the last axis, and that the constant has one element or the shape of its parts."""
     x, root = static_shape(match.operands["x"]), static_shape(match.values["root"])
     constant = static_shape(match.operands["constant"])
     if x is None or root is None or constant is None:

@@ -3,8 +3,7 @@
 
     -(-x)    →    x        also for logical_not and bitwise_not
 
-Others may need the inner negation as well. Exact. Quantised: in float between `dequantize` and `quantize` as
-elsewhere.
+The inner negation may have other users. Exact. Quantised: applies to float values between `dequantize` and `quantize`.
 """
 
 from functools import reduce

@@ -2,11 +2,11 @@
 """A BatchNorm that cannot be folded into the call before it becomes a multiplication and an addition.
 
     batch_norm(x, gamma, beta, mean, var)    →    x·s + t
-    where s = gamma / sqrt(var + epsilon) and t = beta - mean·s, one number a channel
+    where s = gamma / sqrt(var + epsilon) and t = beta - mean·s, one number per channel
 
-So a BatchNorm before a convolution is folded by `fold_scale_before` and `fold_shift_before`, where padding allows.
-Runs after `fold_batch_norm`, which rounds once less. s and t are computed in float64 and rounded once: the result
-differs from the original by at most about 5·u·(|x·s| + |mean·s| + |beta|), u the unit roundoff.
+A BatchNorm before a convolution is then folded by `fold_scale_before` and `fold_shift_before`, if padding permits. The
+rule runs after `fold_batch_norm`, which has one rounding less. s and t are computed in float64 and rounded once: the
+result differs from the original by at most about 5·u·(|x·s| + |mean·s| + |beta|), u the unit roundoff.
 
 Quantised: between `dequantize` and `quantize` the rounding above could move an integer by one step, so functions
 that quantise keep their BatchNorm.
@@ -29,7 +29,7 @@ _CONSTANTS = ("gamma", "beta", "mean", "variance")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the norm is one of inference, with constants."""
+    """Check that the BatchNorm is for inference, with constant parameters."""
     norm = match.values["norm"].attrs
     for part in _CONSTANTS:
         if not match.is_constant(part):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Division by powers of two becomes a multiplication.
 
-    x / c    →    x·(1/c)        every element of c a power of two whose reciprocal is normal
+    x / c    →    x·(1/c)        if every element of c is a power of two with a normal reciprocal
 
-Exact: both are the same number, rounded once. Quantised: in float between `dequantize` and `quantize` as elsewhere;
-integer division is left alone.
+Exact: both are the same number, rounded once. Quantised: applies to float values between `dequantize` and `quantize`;
+integer divisions are not changed.
 """
 
 import numpy as np

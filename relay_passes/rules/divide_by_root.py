@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Division by square roots becomes multiplication by rsqrt, where that saves divisions.
+"""Division by square roots becomes multiplication by rsqrt, if that saves divisions.
 
-    x / sqrt(y)    →    x·rsqrt(y)        y with fewer elements than x: one division a row, not one an element
+    x / sqrt(y)    →    x·rsqrt(y)        if y has fewer elements than x: one division per row
     1 / sqrt(y)    →    rsqrt(y)
 
 Not exact: rsqrt(y) is 1/sqrt(y), so an element differs from the quotient by at most 3·u·|x/sqrt(y)|, u the unit
-roundoff, where nothing underflows.
+roundoff, if nothing underflows.
 Quantised: that could move an integer by one step, so functions that quantise keep their divisions.
 """
 
@@ -26,7 +26,7 @@ _quotient = is_op("relax.divide")(_x, _root)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that there are fewer roots than quotients, or the dividend is 1."""
+    """Check that there are fewer roots than quotients, or that the dividend is 1."""
     roots, quotients = static_shape(match.values["root"]), static_shape(match.values["quotient"])
     if roots is None or quotients is None:
         return match.reject("shape is not static")
@@ -40,7 +40,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the multiplication by the reciprocal root, or that alone."""
+    """Return the multiplication by the reciprocal root, or the reciprocal root alone if the dividend is 1."""
     inverse = relax.op.rsqrt(match.operands["y"])
     return inverse if _is_reciprocal(match) else relax.op.multiply(match.operands["x"], inverse)
 

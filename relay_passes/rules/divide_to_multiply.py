@@ -3,7 +3,7 @@
 
     x / c    →    x·r        where r = 1/c, rounded once
 
-Not exact: an element differs from the quotient by at most 3·u·|x/c|, u the unit roundoff, where nothing underflows.
+Not exact: an element differs from the quotient by at most 3·u·|x/c|, u the unit roundoff, if nothing underflows.
 Quantised: that could move an integer by one step, so functions that quantise keep their divisions.
 """
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Powers that need no pow.
+"""Powers with small constant exponents are computed without pow.
 
     x^2 → x·x        x^3 → x·x·x        x^0.5 → sqrt(x)        x^-0.5 → rsqrt(x)        x^-1 → 1/x
 
-Not exact: pow is within a unit in the last place in common libraries, and these within 3 roundings, so that an
-element differs by at most 5·u·|x^n|, u the unit roundoff. For -∞, the root is NaN where pow gives ∞.
+Not exact: pow is within one unit in the last place in common libraries, and these products and roots within 3
+roundings, so that an element differs by at most 5·u·|x^n|, u the unit roundoff. For -∞, the root is NaN, while pow
+returns ∞.
 Quantised: that could move an integer by one step, so functions that quantise keep their powers.
 """
 
@@ -37,7 +38,7 @@ _FORMS: dict[float, Callable[[Expr], Expr]] = {
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the exponent is one of the constants in the table above."""
+    """Check that the exponent is one of the constants that the module lists."""
     if not match.is_constant("exponent"):
         return match.reject("exponent is not a constant")
     dtype = match.operands["x"].ty.dtype
@@ -52,7 +53,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the products or roots in place of the power."""
+    """Return the products or roots that replace the power."""
     return _FORMS[float(match.constant("exponent").flat[0])](match.operands["x"])
 
 

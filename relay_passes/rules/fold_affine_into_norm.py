@@ -5,10 +5,10 @@
     layer_norm(x, gamma, beta) + t    →    layer_norm(x, gamma, beta + t)
     rms_norm(x, weight) · s           →    rms_norm(x, weight · s)
 
-Exact for the norms that rules recognise (gamma = 1, beta = 0). Elsewhere a product or sum is rounded once where it was
-rounded in two steps: error ≤ 2 eps · max(|gamma · s| · |normalised|, |beta + t|).
+Exact for the norms that rules recognise (gamma = 1, beta = 0). For others a product or sum is rounded once instead of
+twice: error ≤ 2 eps · max(|gamma · s| · |normalised|, |beta + t|).
 
-Quantised: a `dequantize` of a constant is no constant here, and is left alone.
+Quantised: a `dequantize` of a constant is no constant in this pattern, so that the rule does not match.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ _root = is_op("relax.multiply")(_norm, _factor) | is_op("relax.add")(_norm, _shi
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the constant has one number for each element of the normalised axes."""
+    """Check that the constant has one element, or one per element of the normalised axes."""
     if "shift" in match.operands and "beta" not in match.operands:
         return match.reject("the norm has no shift of its own")
     shape, affine = match.constant("gamma").shape, match.constant(_affine(match)).shape

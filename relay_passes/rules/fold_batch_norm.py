@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BatchNorm after a convolution, a transposed convolution or a matmul goes into its weights and bias.
+"""BatchNorm after a (transposed) convolution or a matmul is folded into its weights and bias.
 
     batch_norm(conv2d(x, W) + b, gamma, beta, mean, var)    →    conv2d(x, W·s) + ((b - mean)·s + beta)
-    where s = gamma / sqrt(var + epsilon), one number an output channel, and b may be missing
+    where s = gamma / sqrt(var + epsilon), one number per output channel, and b is optional
 
-Any layout and any number of groups: s goes along the weights' output channels. The new weights are computed in
+Any layout and any number of groups: s is broadcast along the weights' output channels. The new weights are computed in
 float64 and rounded once: with K terms of a sum and u the unit roundoff, an output differs from the original by at
 most about (K + 4)·u·(Σ|W·s·x| + |bias|), as it does between two orders of summing.
 
-Quantised: weights that are `dequantize(c)` are no constant and are left alone; folding would need them quantised
-anew. Quantisers fold BatchNorm before they quantise.
+Quantised: weights that are `dequantize(c)` are no constant, so that the rule does not match; after folding they would
+have to be quantised again. Quantisers fold BatchNorm before they quantise.
 """
 
 import numpy as np
@@ -33,14 +33,14 @@ from schedules.diagnostic import Diagnostic
 _data, _weight, _bias = wildcard(), wildcard(), wildcard()
 _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()
 _anchor = anchor(_data, _weight)
-_biased = is_op("relax.add")(_anchor, _bias)  # matches the operands in either order
+_biased = is_op("relax.add")(_anchor, _bias)  # add matches its operands in either order
 _norm = is_op("relax.nn.batch_norm")(_anchor | _biased, _gamma, _beta, _mean, _variance)
 
 _CONSTANTS = ("bias", "gamma", "beta", "mean", "variance")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that all but the data is constant, and that bias and norm have one number for each output channel."""
+    """Check that all operands but the data are constant, and that bias and norm have one number per output channel."""
     problem = not_foldable(match)
     if problem is not None:
         return problem

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pad before a convolution or pooling becomes its padding.
+"""A pad before a convolution or pooling becomes part of the operator's padding.
 
     conv2d(pad(x, 0), W)          →    conv2d(x, W, padding), also conv1d
     max_pool2d(pad(x, -∞))        →    max_pool2d(x, padding)
     avg_pool2d(pad(x, 0))         →    avg_pool2d(x, padding, count_include_pad)
 
-Only where the values are those that the operator pads with, and on spatial axes alone. Exact: the same products and
-sums, but that a maximum is not below the lowest finite number, should x hold -∞.
+Only if the pad's value is the value of the operator's padding, and on spatial axes alone. Exact: the same products and
+sums, except that a maximum is not below the lowest finite number if x contains -∞.
 
-Quantised: in float between `dequantize` and `quantize`; a pad that is quantised by itself is left alone.
+Quantised: applies to float values between `dequantize` and `quantize`; a pad that is quantised separately is not
+changed.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ _MAKE: dict[str, Callable[..., Expr]] = {
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the pad's axes and value are those that the operator's own padding would have."""
+    """Check that the operator's padding can have the pad's axes and value."""
     pad = match.values["pad"].attrs
     if pad.pad_mode != "constant":
         return match.reject("pad mode is not constant", limit="constant", actual=pad.pad_mode)
@@ -58,7 +59,7 @@ def _check_zero(match: Match) -> Match | Diagnostic:
     if "average" in match.values:
         if any(attrs.padding) and not attrs.count_include_pad:
             return match.reject("the average counts the pad, and not its own padding")
-        # Elements beyond the padding, which only ceil_mode reads, are not counted.
+        # Elements after the padding, which are read with ceil_mode only, do not count in an average.
         if attrs.ceil_mode:
             return match.reject("ceil_mode counts the pad by rules of its own")
     return match
@@ -92,13 +93,13 @@ def _layout(root: Call) -> str:
 
 
 def _widths(match: Match) -> dict[str, tuple[int, int]]:
-    """Return the padding before and after each axis, by its letter in the layout."""
+    """Return the pad's widths (before, after) of each axis, by the axis's letter in the layout."""
     flat = [int(width) for width in match.values["pad"].attrs.pad_width]
     return {axis: (flat[2 * i], flat[2 * i + 1]) for i, axis in enumerate(_layout(match.values["root"]))}
 
 
 def _padding(match: Match) -> list[int]:
-    """Return the operator's padding plus the pad's widths: before each spatial axis, then after each."""
+    """Return the sum of the operator's padding and the pad's widths: before each spatial axis, then after each."""
     root, widths = match.values["root"], _widths(match)
     added = [widths[axis][side] for side in (0, 1) for axis in _layout(root) if axis in _SPATIAL]
     return [int(own) + new for own, new in zip(root.attrs.padding, added, strict=True)]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scale after a convolution, a transposed convolution or a matmul goes into its weights and bias.
+"""A scale after a (transposed) convolution or a matmul is folded into its weights and bias.
 
-    (conv2d(x, W) + b)·s    →    conv2d(x, W·s) + b·s        s one number, or one an output channel; b may be missing
+    (conv2d(x, W) + b)·s    →    conv2d(x, W·s) + b·s        s: one number, or one per output channel; b is optional
     (conv2d(x, W) + b) / d  →    likewise with s = 1 / d
 
 The new weights are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
 differs from the original by at most about (K + 3)·u·(Σ|W·s·x| + |b·s|), as it does between two orders of summing.
 
-Quantised: weights that are `dequantize(c)` are no constant and are left alone, and a `quantize` in between is no
-part of the pattern.
+Quantised: the rule does not match weights that are `dequantize(c)`, or if there is a `quantize` in between.
 """
 
 import numpy as np
@@ -39,7 +38,7 @@ _scaled = is_op("relax.multiply")(_value, _scale) | is_op("relax.divide")(_value
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that weights, bias and scale are constants, with one number for each output channel in the latter two."""
+    """Check that weights, bias and scale are constants, and that bias and scale have one number per output channel."""
     problem = not_foldable(match)
     if problem is not None:
         return problem

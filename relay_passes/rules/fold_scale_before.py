@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scale before a convolution, a transposed convolution or a matmul goes into its weights.
+"""A scale before a (transposed) convolution or a matmul is folded into its weights.
 
-    conv2d(x·s, W)        →    conv2d(x, W·s)                  s one number, or one an input channel
-    conv2d(x·s + t, W)    →    conv2d(x + t/s, W·s)            s nowhere 0; t may have any shape
+    conv2d(x·s, W)        →    conv2d(x, W·s)                  s: one number, or one per input channel
+    conv2d(x·s + t, W)    →    conv2d(x + t/s, W·s)            s has no 0; t may have any shape
     and x / d likewise with s = 1 / d
 
-Padding is no obstacle: the zeros around x·s are those around x, and the shift stays before the padding. What is
-left of an input normalisation (x/255 - mean)/std is one shift, for `fold_shift_before`.
+Padding does not prevent the rewrite: zeros around x·s are zeros around x, and the shift stays before the padding. An
+input normalisation (x/255 - mean)/std becomes one shift, to which `fold_shift_before` applies.
 
 The new weights are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
 differs from the original by at most about (K + 5)·u·Σ|W|·(|x·s| + |t|).
 
-Quantised: weights that are `dequantize(c)` are no constant and are left alone, and a `dequantize` in between is no
-part of the pattern.
+Quantised: the rule does not match weights that are `dequantize(c)`, or if there is a `dequantize` in between.
 """
 
 from typing import Any
@@ -45,7 +44,7 @@ _anchor = anchor(_scaled | _shifted, _weight)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the weights are a constant, and that the scale has one number for each input channel."""
+    """Check that the weights are constant, and that the scale has one number, or one per input channel."""
     problem = not_foldable(match)
     if problem is not None:
         return problem
@@ -66,7 +65,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the anchor with scaled weights, on the data or on the data plus the remaining shift."""
+    """Return the anchor with scaled weights, applied to the data plus the remaining shift, if there is one."""
     call, data = match.values["anchor"], match.operands["data"]
     at = channels_of(call)
     scale = per_channel(factors(match, "scaled", "scale"), at.inputs)
@@ -76,7 +75,7 @@ def rewrite(match: Match) -> Expr:
 
 
 def _moved(match: Match) -> npt.NDArray[Any]:
-    """Return the shift divided by the scale, in the dtype it had."""
+    """Return the shift divided by the scale, in the shift's dtype."""
     shift = match.constant("shift")
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(shift / factors(match, "scaled", "scale")).astype(shift.dtype)

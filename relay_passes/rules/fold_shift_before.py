@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shift before a convolution or a matmul becomes a bias after it, with its borders kept.
+"""A shift before a convolution or a matmul becomes a bias after it; the results at padded borders do not change.
 
-    matmul(x + t, W)               →    matmul(x, W) + t·W                  t one number, or one an input channel
-    conv2d(x + t, W)               →    conv2d(x, W) + Σ(W·t)               nothing padded
-    conv2d(x + t, W, padding=p)    →    conv2d(pad(x, p, -t), W) + Σ(W·t)   t one number
+    matmul(x + t, W)               →    matmul(x, W) + t·W                  t: one number, or one per input channel
+    conv2d(x + t, W)               →    conv2d(x, W) + Σ(W·t)               without padding
+    conv2d(x + t, W, padding=p)    →    conv2d(pad(x, p, -t), W) + Σ(W·t)   t: one number
 
 At a padded border the convolution sums zeros, not t, so the bias alone would be wrong there: x is padded with -t, which
-the shift would map to 0. A t for each channel would need a pad value for each channel, which no pad has, or a bias that
-differs at each border, conv2d(t, W, padding=p): a constant as large as the result, which is no kernel's bias and, for
-an image, larger than the image. A transposed convolution sums fewer weights at its borders. Both are left alone. So is
-a shift that costs nothing where it is, as the bias of another such call or, before padding, in any epilogue, since a
-pad would separate it from that.
+the shift would map to 0. A t per channel would need a pad value per channel, which `pad` does not support, or a bias
+that differs at each border, conv2d(t, W, padding=p): a constant as large as the result, which kernels do not support as
+a bias, and which is larger than an image. A transposed convolution sums fewer weights at its borders. In both cases the
+rule does not apply. It does not apply either to a shift that another kernel computes in its epilogue at no cost: as the
+bias of another such call or, before padding, in any epilogue, from which a pad would separate it.
 
 The sums Σ(W·t) are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
 differs from the original by at most about (K + 3)·u·Σ|W|·(|x| + |t|).
 
-Quantised: weights that are `dequantize(c)` are no constant and are left alone, and a `dequantize` in between is no
-part of the pattern.
+Quantised: the rule does not match weights that are `dequantize(c)`, or if there is a `dequantize` in between.
 """
 
 from dataclasses import replace
@@ -48,12 +47,12 @@ _biased = _add(_data & non_consuming(anchor(wildcard(), wildcard())), _shift)
 _computed = _add(_data & non_consuming(wildcard()(varg_default_wildcard=True)), _shift)
 _anchor = anchor(_biased | _computed | _add(_data, _shift), _weight)
 
-# Attributes of a convolution besides its padding.
+# Attributes of a convolution except its padding.
 _KEPT = ("strides", "dilation", "groups", "data_layout", "kernel_layout", "out_layout", "out_dtype")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the weights are a constant, the shift is along the input channels, and the padding can be adjusted."""
+    """Check that weights are constant, the shift is per tensor or input channel, and the padding can be adjusted."""
     problem = not_foldable(match)
     if problem is not None:
         return problem
@@ -75,7 +74,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def _check_gain(match: Match) -> Match | Diagnostic:
-    """Check that the borders can be kept, and that keeping them costs less than the shift does."""
+    """Check that the results at borders can be preserved, at a lower cost than that of the shift."""
     padding, shift = list(padding_of(match.values["anchor"])), match.constant("shift")
     if any(padding) and (shift != shift.flat[0]).any():
         found = match.reject("padding would need one value a channel", limit=0, actual=padding)
@@ -92,7 +91,7 @@ def _check_gain(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the anchor on data without the shift, and a bias."""
+    """Return the anchor on data without the shift, plus a bias."""
     call, weight = match.values["anchor"], match.constant("weight")
     at, shift = channels_of(call), match.constant("shift")
     bias = along(response(call, weight, per_channel(shift, at.inputs)), at.output_axis, at.ndim)

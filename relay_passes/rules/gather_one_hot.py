@@ -3,12 +3,12 @@
 
     matmul(astype(equal(i, [0 … n-1])), W)    →    take([0; W; 0], i + 1, clipped)        i of shape […, 1], W of [n, C]
 
-JAX writes embeddings of small vocabularies so. An index that no row has selects a row of zeros, as in the product:
-i + 1 is clipped to the rows of zeros at both ends.
+JAX writes embeddings of small vocabularies in this form. An index out of range selects a row of zeros, as in the
+product: i + 1 is clipped to the rows of zeros at both ends of the table.
 
-Exact but for the sign of a zero: a sum of one element of W and zeros. Of an infinity or NaN in W, the product would
-make NaN of every row.
-Quantised: for what integer arithmetic has left, as a product of floats.
+Exact except for the sign of a zero: the product sums one element of W and zeros. W must be finite, because with an
+infinity or NaN in W the product gives NaN for every row.
+Quantised: applies to float products that `integerize` left.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ _INTEGERS = ("int32", "int64")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that indices are compared with all rows of a finite matrix, and that the product has the matrix's dtype."""
+    """Check that indices are compared with all row numbers of a finite matrix, whose dtype the product has."""
     table, places = match.constant("table"), match.constant("places")
     index, dims = match.operands["index"], static_shape(match.values["equal"])
     if table.ndim != _MATRIX or dims is None or len(dims) < _MATRIX:
@@ -52,7 +52,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the gather."""
+    """Return the gather from the table, padded with rows of zeros."""
     table, index = match.constant("table"), match.operands["index"]
     rows = tensor_const(np.pad(table, [(1, 1), (0, 0)]))
     places = relax.op.reshape(index, shape_of(index)[:-1])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A concatenation of adjacent slices of one value is one slice of it.
+"""A concatenation of adjacent slices of one value becomes one slice of this value.
 
-    concat(x[a:b], x[b:c], …, x[y:z])    →    x[a:z]        along the axis that is sliced, in steps of 1
+    concat(x[a:b], x[b:c], …, x[y:z])    →    x[a:z]        along the sliced axis, with stride 1
 
-A slice of everything is then removed by `remove_noop`. Up to eight slices. Exact. Quantised: moves nothing across
+A slice of the whole value is then removed by `remove_noop`. Up to eight slices. Exact. Quantised: moves nothing across
 `quantize` or `dequantize`.
 """
 
@@ -20,7 +20,7 @@ from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
 
 _MOST = 8
-# Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
+# Indices of the operands of relax.strided_slice: data, axes, begin, end, and optional strides.
 _STRIDES = 4
 _x = wildcard()
 _slices = [is_op("relax.strided_slice")(_x, varg_default_wildcard=True) for _ in range(_MOST)]
@@ -28,7 +28,7 @@ _concat = reduce(or_, (is_op("relax.concat")(is_tuple(_slices[:count])) for coun
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that each slice is along the concatenated axis and begins where the one before it ends."""
+    """Check that each slice is along the concatenated axis and starts where the slice before it ends."""
     if static_shape(match.operands["x"]) is None:
         return match.reject("shape is not static")
     for call in _calls(match):
@@ -42,7 +42,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return one slice from the first begin to the last end."""
+    """Return one slice from the start of the first to the end of the last slice."""
     ranges = _ranges(match)
     return relax.op.strided_slice(match.operands["x"], [_axis(match)], [ranges[0][0]], [ranges[-1][1]])
 
@@ -56,7 +56,7 @@ def _calls(match: Match) -> list[Call]:
 
 
 def _ranges(match: Match) -> list[tuple[int, int]]:
-    """Return begin and end of each slice, clamped to the axis."""
+    """Return (begin, end) of each slice, clamped to the axis."""
     size = shape_of(match.operands["x"])[_axis(match)]
     bounds = ([_numbers(group)[0] for group in call.args[2:_STRIDES]] for call in _calls(match))
     return [(_clamped(begin, size), _clamped(end, size)) for begin, end in bounds]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A concatenation of all parts of a split, in order, is the tensor that was split.
+"""A concatenation of all parts of a split, in order, becomes the tensor that was split.
 
     s = split(x, axis=a); concat(s[0], s[1], …, axis=a)    →    x
 
@@ -23,7 +23,7 @@ _concat = reduce(or_, (is_op("relax.concat")(is_tuple(_items[:count])) for count
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that split and concatenation are along one axis, and no part is missing."""
+    """Check that split and concatenation are along the same axis, and that no part is missing."""
     x, concat = match.operands["x"], match.values["concat"]
     axes = [int(match.values[part].attrs.axis) % x.ty.ndim for part in ("split", "concat")]
     if axes[0] != axes[1]:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clip of a clip is one clip.
+"""A clip of a clip becomes one clip.
 
     clip(clip(x, a, b), c, d)    →    clip(x, clip(a, c, d), clip(b, c, d))
     where relu(x) counts as clip(x, 0, ∞)
 
-Relax's clip(x, a, b) is max(min(x, b), a), a growing function of x, so the outer one acts on the inner one's bounds:
-exact, and for a NaN, too (see `recognize_clip`). Where a > b it is a throughout, that is clip(x, a, a): the result's
-bounds never cross.
+Relax's clip(x, a, b) is max(min(x, b), a), a monotonic function of x, so that the outer clip can be applied to the
+bounds of the inner clip: exact, also for NaN (see `recognize_clip`). If a > b, clip(x, a, b) is a for all x, and the
+result is clip(x, a, a), so that its bounds are ordered.
 
-Quantised: in float only; two clips that a `quantize` stands between are left alone.
+Quantised: applies to float values only; clips with a `quantize` in between are not merged.
 """
 
 from tvm import relax
@@ -26,7 +26,7 @@ _outer = _clip(_inner, wildcard(), wildcard()) | _relu(_inner)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that all bounds are known."""
+    """Check that all bounds are constants."""
     known = has_bounds(match.values["inner"]) and has_bounds(match.values["outer"])
     return match if known else match.reject("a bound is computed at run time")
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reshape of a reshape is the outer one.
+"""A reshape of a reshape becomes one reshape.
 
     reshape(reshape(x, s), t)    →    reshape(x, t)
 
-One to the shape of x is then removed by `remove_noop`. Others may need the inner reshape as well: the outer one
-reads past it. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+A reshape to the shape of x is then removed by `remove_noop`. The inner reshape may have other users, as the result
+reads its operand. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
 """
 
 from tvm import relax
@@ -21,7 +21,7 @@ _outer = is_op("relax.reshape")(_inner, wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the final shape is known; the result has the source nodes of both reshapes."""
+    """Check that the final shape is static; the result has the source nodes of both reshapes."""
     if static_shape(match.values["outer"]) is None:
         return match.reject("shape is not static")
     return including(match, "inner")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two scales in a row become one.
+"""Two consecutive scales become one scale.
 
     (x·a)·b    →    x·(a·b)        a and b constants; x / d counts as x·(1/d)
 
-Not exact: the product of the constants is computed in float64 and rounded once, so that an element differs by at
-most 4·u·|x·a·b|, u the unit roundoff, where nothing overflows or underflows.
+Not exact: the product of the constants is computed in float64 and rounded once, so that an element differs by at most
+4·u·|x·a·b|, u the unit roundoff, if nothing overflows or underflows.
 Quantised: that could move an integer by one step, so functions that quantise keep both.
 """
 
@@ -29,7 +29,7 @@ _outer = _multiply(_inner, _b) | _divide(_inner, _b)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the scales are floats, and that their product is normal and no larger than the larger of them."""
+    """Check that the scales are floats, whose product is normal and has not more elements than the larger of them."""
     a, b = match.constant("a"), match.constant("b")
     if not is_float(a.dtype):
         return match.reject("scales are no floating-point tensors", limit="float", actual=str(a.dtype))

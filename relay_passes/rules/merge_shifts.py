@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two shifts in a row become one.
+"""Two consecutive shifts become one shift.
 
     (x + a) + b    →    x + (a + b)        a and b constants
 
@@ -23,7 +23,7 @@ _sum = is_op("relax.add")(is_op("relax.add")(_x, _a), _b)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the shifts are floats, and that their sum is no larger a tensor than the larger of them."""
+    """Check that the shifts are floats, whose sum has not more elements than the larger of them."""
     a, b = match.constant("a"), match.constant("b")
     if not is_float(a.dtype):
         return match.reject("shifts are no floating-point tensors", limit="float", actual=str(a.dtype))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transpose of a transpose is one transpose.
+"""A transpose of a transpose becomes one transpose.
 
     permute_dims(permute_dims(x, p), q)    →    permute_dims(x, p∘q)        where (p∘q)[i] = p[q[i]]
 
-One that moves nothing is then removed by `remove_noop`. Others may need the inner transpose as well: the outer one
-reads past it. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+A transpose without effect is then removed by `remove_noop`. The inner transpose may have other users, as the result
+reads its operand. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
 """
 
 from tvm import relax
@@ -25,7 +25,7 @@ def check(match: Match) -> Match:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the transpose that has the effect of both."""
+    """Return one transpose with the composed permutation."""
     inner, outer = match.values["inner"], match.values["outer"]
     order = axes_of(inner)
     return relax.op.permute_dims(inner.args[0], [order[axis] for axis in axes_of(outer)])

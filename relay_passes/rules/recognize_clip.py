@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An extremum with one number is a clip; that of both together is left to `merge_clips`.
+"""A maximum or minimum with a constant number becomes a clip; `merge_clips` combines a maximum and a minimum.
 
     maximum(x, c)    →    clip(x, c, ∞)
     minimum(x, c)    →    clip(x, -∞, c)
 
-Operands in either order; c has any shape that does not enlarge x, and equal elements. Exact, a NaN included: both
-forms keep it a NaN, as numpy does.
+Operands in either order; c has equal elements, and any shape that does not enlarge x. Exact, also for NaN: both forms
+return NaN, as numpy does.
 
-Quantised: in float between `dequantize` and `quantize`; integer tensors are left alone, for there is no infinite
-bound among their values.
+Quantised: applies to float values between `dequantize` and `quantize`; integer tensors are not changed, because
+integers have no infinite bound.
 """
 
 import math
@@ -29,7 +29,7 @@ _root = _lower | _upper
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the bound is one number, and that the result is a float tensor of x's shape."""
+    """Check that the elements of the bound are equal, and that the result is a float tensor of x's shape."""
     x, bound = match.operands["x"], uniform_value(match.operands["bound"])
     if not str(x.ty.dtype).startswith("float"):
         return match.reject("dtype is not a float", limit="float16, float32 or float64", actual=x.ty.dtype)

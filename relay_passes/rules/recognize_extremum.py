@@ -4,9 +4,9 @@
     max(stack((a, b, …), 0), axis=0)    →    maximum(maximum(a, b), …)
     min(stack((a, b, …), 0), axis=0)    →    minimum(minimum(a, b), …)
 
-Exact, a NaN included: both forms keep it a NaN.
+Exact, also for NaN: both forms return NaN.
 
-Quantised: only where neither stack nor result is quantised by itself.
+Quantised: matches only if neither the stack nor the reduction is followed by a separate `quantize`.
 """
 
 from functools import reduce

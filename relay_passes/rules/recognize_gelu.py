@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GELU with the error function as one operator.
+"""Recognition of GELU by the error function.
 
     0.5 · x · (1 + erf(x / √2))    →    gelu(x)
-    in the orders that `gated_half` gives, x / √2 also as x · √½
+    in all orders of `gated_half`; x / √2 also as x · √½
 
 The order of roundings changes, and the constant's last bits: |error| ≤ 4 eps · |x|, eps = 2^-23 in float32. (erf
 changes by less than its argument's eps times 0.5, the maximum of z · erf'(z) / 2; each of the three steps rounds once.)
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 import math

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GELU with a hyperbolic tangent as one operator.
+"""Recognition of GELU by the hyperbolic tangent.
 
     0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))     →    gelu_tanh(x)
     0.5 · x · (1 + tanh(√(2/π) · x · (1 + 0.044715 · x²))) →    gelu_tanh(x)
-    in the orders that `gated_half` gives; x³ and x² as powers or as products, as x · (x · (0.044715 · x)) too
+    in all orders of `gated_half`; x³ and x² as powers or as products, such as x · (x · (0.044715 · x))
 
-It is not GELU with the error function (they differ by up to 5e-4), and does not become it.
+This is not GELU by the error function, from which it differs by up to 5e-4.
 
 The order of roundings changes: |error| ≤ 4 eps · |x|, eps = 2^-23 in float32, as for `recognize_gelu`.
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 import math

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hard sigmoid and hard swish in one form without a division. Relax has no operator for them.
+"""Normalisation of hard sigmoid and hard swish, for which Relax has no operators, to one form without a division.
 
     clip(x + 3, 0, 6) / 6         →    clip(x · ⅙ + ½, 0, 1)
     clip(x + 3, 0, 6) · ⅙         →    clip(x · ⅙ + ½, 0, 1)
     (y · clip(x + 3, 0, 6)) / 6   →    y · clip(x · ⅙ + ½, 0, 1)    and with · ⅙
     (y / 6) · clip(x + 3, 0, 6)   →    y · clip(x · ⅙ + ½, 0, 1)
 
-With y = x the last is hard swish. ONNX HardSigmoid arrives in the form on the right.
+With y = x the last two are hard swish. TVM imports ONNX HardSigmoid in the form on the right.
 
-|error| ≤ 2 eps (times |y|), eps = 2^-23 in float32: the result is in [0, 1] and each side rounds it three times. It is
-absolute, for next to x = -3 the sum cancels.
+|error| ≤ 2 eps (times |y|), eps = 2^-23 in float32: the result is in [0, 1], and each side has three roundings. The
+error is absolute, because near x = -3 the sum cancels.
 
-Quantised: not in functions that quantise. There x / 6 of a dequantised x falls on ties, which x · ⅙ misses: with scales
-that are powers of two, a quarter of the tables of 256 entries differ.
+Quantised: the rule is not applied to functions that quantise. There x / 6 of a dequantised x gives ties, and x · ⅙ does
+not: with scales that are powers of two, a quarter of the tables of 256 entries differ.
 """
 
 from tvm import relax
@@ -41,7 +41,7 @@ _numbers = {"shift": _SHIFT, "divisor": _WIDTH, "factor": 1 / _WIDTH}
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the constants are those of the formula, and do not enlarge the tensor."""
+    """Check that the constants are those of the formula, and that broadcasting them does not enlarge the tensor."""
     clip, x = match.values["clip"], match.operands["x"]
     if not has_bounds(clip):
         return match.reject("a bound is computed at run time")
@@ -60,7 +60,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the clip, times y if there is one."""
+    """Return the clip, multiplied by y if the match has a y."""
     x = match.operands["x"]
     scale, shift = (relax.const(number, str(x.ty.dtype)) for number in (1 / _WIDTH, _SHIFT / _WIDTH))
     gate = relax.op.clip(relax.op.add(relax.op.multiply(x, scale), shift), 0.0, 1.0)

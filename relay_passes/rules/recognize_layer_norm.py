@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer norm as one operator.
+"""Recognition of layer norm.
 
     d / sqrt(mean(d²) + epsilon), d = x - mean(x)    →    layer_norm(x, 1, 0, epsilon)
     both means over the same last axes; d² as product or power, the root as sqrt, rsqrt or 1 / sqrt; for mean(d²) also
     max(0, mean(x²) - mean(x)²), as flax writes it
 
-Scale and shift that follow go into it by `fold_affine_into_norm`. Means are summed in another order, and divided by
-the root or multiplied by its inverse: error relative to max|result| ≤ (n + 4) eps for n elements a mean, eps = 2^-23.
+A scale and a shift that follow are then folded by `fold_affine_into_norm`. The order of sums, and division or
+multiplication by the inverse, may differ: error relative to max|result| ≤ (n + 4) eps for means of n elements, eps =
+2^-23.
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 import numpy as np
@@ -42,7 +43,7 @@ _norm = over_rms(_subtract(_x, _center), _positive | _difference)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that both means are over the same last axes, and epsilon is one number."""
+    """Check that both means are over the same last axes, and that epsilon is a number."""
     rejection = check_over_rms(match) or check_mean(match, "center")
     if rejection is not None:
         return rejection
@@ -54,7 +55,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the operator with a scale of 1 and a shift of 0, times the gain if there is one."""
+    """Return the operator with gamma = 1 and beta = 0, multiplied by the gain if the match has a gain."""
     x, shape = match.operands["x"], normalized_shape(match)
     gamma, beta = (relax.const(fill(shape, str(x.ty.dtype))) for fill in (np.ones, np.zeros))
     axes = [-1 - axis for axis in reversed(range(len(shape)))]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaky ReLU and PReLU as one operator.
+"""Recognition of leaky ReLU and PReLU.
 
-    maximum(x, x · a)  where 0 ≤ a ≤ 1            →    leakyrelu(x, a), or prelu(x, a) for one a a channel
+    maximum(x, x · a)  where 0 ≤ a ≤ 1            →    leakyrelu(x, a), or prelu(x, a) for one a per channel
     where(x > 0, x, x · a), and with x ≥ 0        →    likewise, any a
     where(x < 0, x · a, x), and with x ≤ 0        →    likewise, any a
 
-Exact, the sign of zero aside: the operators compute x where x > 0 and x · a elsewhere. A NaN stays one.
+Exact except for the sign of zero: the operators compute x if x > 0, else x · a. NaN gives NaN.
 
-Quantised: where x · a is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if x · a is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 from tvm import relax
@@ -30,7 +30,7 @@ _root = _larger | _where(_positive, _x, _steep) | _where(_negative, _steep, _x)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that slopes vary along one axis at most, and that the form equals the operator for these slopes."""
+    """Check that slopes vary along one axis at most, and that the matched form equals the operator for these slopes."""
     slope = match.constant("slope")
     if "zero" in match.operands and not is_number(match.operands["zero"], 0.0):
         return match.reject(
@@ -46,7 +46,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the operator, with one slope or one a channel."""
+    """Return the operator with a single slope or one slope per channel."""
     x, number = match.operands["x"], uniform_value(match.operands["slope"])
     if number is not None:
         return relax.op.nn.leakyrelu(x, number)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clip that only holds back negative values is a relu.
+"""A clip that only replaces negative values becomes a relu.
 
     clip(x, 0, ∞)    →    relu(x)
 
-Exact. Quantised: in float between `dequantize` and `quantize` as elsewhere.
+Exact. Quantised: applies to float values between `dequantize` and `quantize`.
 """
 
 import math
@@ -23,7 +23,7 @@ _clip = is_op("relax.clip")(_x, wildcard(), wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the bounds are those of relu."""
+    """Check that the bounds are 0 and infinity."""
     clip = match.values["clip"]
     if not has_bounds(clip):
         return match.reject("a bound is computed at run time")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMS norm as one operator.
+"""Recognition of RMS norm.
 
     x / sqrt(mean(x²) + epsilon)    →    rms_norm(x, 1, epsilon)
     the mean over the last axes; x² as product or power, the root as sqrt, rsqrt or 1 / sqrt
 
-A scale that follows goes into it by `fold_affine_into_norm`. The mean is summed in another order, and divided by the
-root or multiplied by its inverse: error relative to max|result| ≤ (n + 4) eps for n elements a mean, eps = 2^-23.
+A scale that follows is then folded by `fold_affine_into_norm`. The order of the sum, and division or multiplication by
+the inverse, may differ: error relative to max|result| ≤ (n + 4) eps for means of n elements, eps = 2^-23.
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ _DTYPES = ("float16", "float32")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the mean is over the last axes, and epsilon is one number."""
+    """Check that the mean is over the last axes, and that epsilon is a number."""
     dtype = str(match.operands["x"].ty.dtype)
     if dtype not in _DTYPES:
         return match.reject("dtype has no norm", limit=" or ".join(_DTYPES), actual=dtype)
@@ -37,7 +37,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the operator with a scale of 1."""
+    """Return the operator with a weight of 1, multiplied by the gain if the match has a gain."""
     x, shape = match.operands["x"], normalized_shape(match)
     axes = [-1 - axis for axis in reversed(range(len(shape)))]
     weight = relax.const(np.ones(shape, str(x.ty.dtype)))

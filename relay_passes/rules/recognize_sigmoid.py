@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logistic function as one operator.
+"""Recognition of the logistic function.
 
     1 / (1 + exp(-x))    →    sigmoid(x)
 
-JAX exports it so. The formula is the same and the roundings are not: |error| ≤ 3 eps, eps = 2^-23 in float32.
+JAX exports it in this form. The roundings of the operator are different: |error| ≤ 3 eps, eps = 2^-23 in float32.
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 from tvm import relax
@@ -18,11 +18,13 @@ from schedules.diagnostic import Diagnostic
 
 _x, _one, _unit = wildcard(), is_const(), is_const()
 _exp = is_op("relax.exp")(is_op("relax.negative")(_x))
-_root = is_op("relax.divide")(_one, is_op("relax.add")(_exp, _unit))  # matches the addends in either order
+_root = is_op("relax.divide")(
+    _one, is_op("relax.add")(_exp, _unit)
+)  # add matches its operands in either order
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that both constants are 1, and do not enlarge the tensor."""
+    """Check that both constants are 1, and that broadcasting them does not enlarge the tensor."""
     for part in ("one", "unit"):
         if not is_number(match.operands[part], 1.0):
             return match.reject(f"{part} is not 1", limit=1.0, actual=uniform_value(match.operands[part]))

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SiLU (swish) as one operator.
+"""Recognition of SiLU (swish).
 
     x · sigmoid(x)    →    silu(x)
 
-Exact: silu is lowered to the same two steps.
+Exact: silu is lowered to the same two operations.
 
-Quantised: where the sigmoid's result is quantised by itself, `quantize` and `dequantize` stand between the two and
-the rule does not match: that rounding is part of the model.
+Quantised: if the sigmoid's result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 from tvm import relax
@@ -17,7 +16,9 @@ from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
-_product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches the operands in either order
+_product = is_op("relax.multiply")(
+    _x, is_op("relax.sigmoid")(_x)
+)  # multiply matches its operands in either order
 
 
 def check(match: Match) -> Match | Diagnostic:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax as one operator.
+"""Recognition of softmax.
 
     e / sum(e), e = exp(x - max(x))    →    softmax(x)
     e / sum(e), e = exp(x)             →    softmax(x)
     sum and maximum along the same axis
 
-Exact in the first form, but for the order of summation: error ≤ n eps of a result for n elements a sum, eps = 2^-23 in
-float32. The second form overflows above x = 88 and is then a NaN; softmax is right there, and differs elsewhere by
-rounding x - max(x): (n + |x - max(x)|) eps.
+For the first form only the order of the sum may differ: error ≤ n eps of a result for sums of n elements, eps = 2^-23
+in float32. The second form overflows above x = 88 and gives NaN, while softmax is correct; otherwise they differ by the
+rounding of x - max(x): (n + |x - max(x)|) eps.
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 from tvm import relax
@@ -27,7 +27,7 @@ _root = is_op("relax.divide")(_exp, _sum)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that both reductions are along the same single axis, and keep it."""
+    """Check that both reductions are along the same single axis, with `keepdims`."""
     axes = _axes(match, "sum")
     if len(axes) != 1:
         return match.reject("sum is not along one axis", limit="1 axis", actual=axes)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softplus as one operator.
+"""Recognition of softplus.
 
     log(1 + exp(x))              →    softplus(x)
     relu(x) + softplus(-|x|)     →    softplus(x)
 
-The second makes one of the stable form, relu(x) + log(1 + exp(-|x|)), once the first has been at it. softplus is x
-above its threshold of 20, and log(1 + exp(x)) below: |error| ≤ 4 eps · max(1, |result|), eps = 2^-23 in float32
-(log(1 + exp(-20)) = 2e-9 is less than an eps of 20). Where exp(x) overflows, the first form is ∞ and the
-operator right.
+After the first rewrite, the second matches the stable form relu(x) + log(1 + exp(-|x|)). softplus is x above its
+threshold of 20, and log(1 + exp(x)) below: |error| ≤ 4 eps · max(1, |result|), eps = 2^-23 in float32 (log(1 +
+exp(-20)) = 2e-9 is less than eps · 20). If exp(x) overflows, the first form is ∞, while the operator is correct.
 
-Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+Quantised: if an intermediate result is quantised, the rule does not match, because that rounding is part of the model.
 """
 
 from tvm import relax

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rewrite rule, in the order in which the phases try them.
 
-A new rule is one file in this folder and one line here.
+To add a rule, add a file to this folder and a line to this module.
 """
 
 from relay_passes.rewriter.rule import Rule
@@ -52,7 +52,7 @@ from relay_passes.rules import (
     unflatten_transpose,
 )
 
-# Exact rules that remove calls without effect or merge several calls into one; such calls would hide other patterns.
+# Exact rules that remove calls without effect or merge calls; such calls would prevent matches of other patterns.
 TIDY: tuple[Rule, ...] = (
     remove_noop.RULE,
     remove_neutral.RULE,
@@ -78,14 +78,14 @@ RECOGNIZE: tuple[Rule, ...] = (
     recognize_leaky_relu.RULE,
     recognize_softplus.RULE,
     recognize_softmax.RULE,
-    # Layer norm comes first, since its form contains that of an RMS norm.
+    # Layer norm comes first, because its pattern contains that of RMS norm.
     recognize_layer_norm.RULE,
     recognize_rms_norm.RULE,
     fold_affine_into_norm.RULE,
     fold_pad.RULE,
     unflatten_transpose.RULE,
     affine_before_unflatten.RULE,
-    # Softmax, and the transpose of keys, are recognised before.
+    # Rules for attention, which need softmax and the transpose of keys to be recognised before.
     scale_scores.RULE,
 )
 # Rules that fold into weights of float calls. The sums of such calls have no defined order, so their last bits may

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic with a neutral constant is removed, and so is a `where` with a constant true condition.
+"""Arithmetic with a neutral constant is removed, and also a `where` with a constant true condition.
 
     x·1, x / 1, x + 0, x - 0, x^1, where(true, x, y)    →    x
 
-Exact, but for the sign of a zero: -0 + 0 is +0. The constant may have any shape that leaves x the shape it has.
+Exact except for the sign of a zero: -0 + 0 is +0. The constant may have any shape that does not enlarge x.
 
-Quantised: in float between `dequantize` and `quantize` as elsewhere; integers likewise.
+Quantised: applies to integers, and to float values between `dequantize` and `quantize`.
 """
 
 from functools import reduce
@@ -18,7 +18,7 @@ from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
 
 _x, _constant = wildcard(), is_const()
-# Operator → its neutral constant: the first operand of where, the second of all others.
+# The neutral constant of each operator: the first operand of where, the second operand of others.
 _NEUTRAL = {
     "relax.multiply": 1,
     "relax.divide": 1,
@@ -32,7 +32,7 @@ _call = reduce(or_, _arithmetic) | is_op("relax.where")(_constant, _x, wildcard(
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the constant is neutral, and broadcasting it does not enlarge x."""
+    """Check that the constant is neutral, and that broadcasting it does not enlarge x."""
     neutral, value = _NEUTRAL[str(match.values["call"].op.name)], match.constant("constant")
     other = value[value != neutral]
     if other.size:

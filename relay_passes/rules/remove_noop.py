@@ -21,13 +21,13 @@ from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
-# Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
+# Indices of the operands of relax.strided_slice: data, axes, begin, end, and optional strides.
 _STRIDES = 4
-# Operators whose result equals x if it has the type of x.
+# Operators whose result equals x if the result has the type of x.
 _BY_TYPE = ("astype", "reshape", "squeeze", "expand_dims", "flatten", "broadcast_to", "tile", "repeat")
 _by_type = reduce(or_, (is_op(f"relax.{op}")(_x, varg_default_wildcard=True) for op in _BY_TYPE))
 _resized = is_op("relax.image.resize2d")(_x, varg_default_wildcard=True)
-# Coordinate transformations that are the identity if the size does not change; others shift the image.
+# Coordinate transformations that are the identity if the size does not change; others would shift the image.
 _WHOLE = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 _permuted = is_op("relax.permute_dims")(_x)
 _sliced = is_op("relax.strided_slice")(_x, varg_default_wildcard=True)
@@ -37,7 +37,7 @@ _call = _by_type | _resized | _permuted | _sliced | _single | _dropped
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the result has the type of x, and its elements in the same order."""
+    """Check that the result has the type of x, and the elements of x in the same order."""
     x, call = match.operands["x"], match.values["call"]
     if x.ty != call.ty:
         return match.reject("the result's type is not the input's", limit=x.ty, actual=call.ty)
@@ -47,7 +47,7 @@ def check(match: Match) -> Match | Diagnostic:
             return match.reject("axes change places", actual=order)
     if "resized" in match.values and (mode := str(call.attrs.coordinate_transformation_mode)) not in _WHOLE:
         return match.reject("its coordinates shift the image", limit=", ".join(_WHOLE), actual=mode)
-    # A slice as long as its axis begins at one end; backwards, it reverses.
+    # A slice as long as its axis is the identity, or a reversal if its stride is negative.
     if "sliced" in match.values and len(call.args) > _STRIDES:
         backwards = [int(stride) for stride in call.args[_STRIDES].fields if int(stride) < 0]
         if backwards:

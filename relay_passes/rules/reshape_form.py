@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that change a shape and move no element become reshapes.
+"""Calls that change a shape without moving elements become reshapes.
 
     squeeze(x), expand_dims(x), flatten(x), batch_flatten(x)         →    reshape(x, shape)
     permute_dims(x) that keeps the order of the axes longer than 1   →    reshape(x, shape)
 
-One form lets `merge_reshapes` merge them, and a reshape needs no copy. Exact. Quantised: moves nothing across
-`quantize` or `dequantize`.
+`merge_reshapes` can then merge them, and a reshape needs no copy. Exact. Quantised: moves nothing across `quantize` or
+`dequantize`.
 """
 
 from functools import reduce
@@ -26,7 +26,7 @@ _call = reduce(or_, (is_op(name)(_x) for name in _RESHAPES)) | _permuted
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the shape is known, and a transpose moves axes of length 1 only."""
+    """Check that the shape is static, and that a transpose moves axes of size 1 only."""
     shape = static_shape(match.operands["x"])
     if shape is None or static_shape(match.values["call"]) is None:
         return match.reject("shape is not static")

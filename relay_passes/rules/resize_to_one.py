@@ -3,8 +3,8 @@
 
     resize2d(x, [1, w], align_corners)    →    strided_slice(resize2d(x, [2, w], align_corners), rows 0 to 1)
 
-TVM's kernel divides by the number of output pixels less one. The first of two rows is the first row of x, as all
-formats define the only one.
+TVM's kernel divides by the number of output pixels minus one, which is 0 for one pixel. The first of two rows is the
+first row of x, and all formats define the single row as the first row of x.
 
 Exact. Quantised: moves nothing across `quantize` or `dequantize`.
 """
@@ -24,7 +24,7 @@ _ALIGNED = "align_corners"
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that corners are aligned, and that an axis of the result has one pixel."""
+    """Check that corners are aligned, and that the result has one pixel along an axis."""
     call = match.values["root"]
     if (mode := str(call.attrs.coordinate_transformation_mode)) != _ALIGNED:
         return match.reject("corners are not aligned", _ALIGNED, mode)
@@ -35,13 +35,13 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def _sizes(call: Call) -> dict[int, int] | None:
-    """Return spatial axis → number of pixels of a resize's result; None if a number is not known."""
+    """Return the number of pixels of a resize's result along each spatial axis; None if one is not static."""
     shape = static_shape(call)
     return None if shape is None else {axis: shape[axis] for axis in map(str(call.attrs.layout).index, "HW")}
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the slice."""
+    """Return the slice of a resize to two pixels."""
     call = match.values["root"]
     a, sizes = call.attrs, _sizes(call)
     assert sizes is not None  # by `check`

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cast to a smaller dtype after a data movement goes before it, where the producer's kernel can fuse it.
+"""A cast to a smaller dtype after a data movement is moved before it, where the producer's kernel can fuse the cast.
 
     float16(permute_dims(x))    →    permute_dims(float16(x))      likewise reshape, expand_dims, squeeze, flatten
 
-Exact; half as many bytes are moved. For casts to fewer bytes.
+Exact; half as many bytes are moved. Applies only to casts to a dtype of fewer bytes.
 
 Quantised: moves nothing across `quantize` or `dequantize`.
 """
@@ -25,7 +25,7 @@ _rounded = is_op("relax.astype")(_moved)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the cast makes elements smaller."""
+    """Check that the cast is to a dtype of fewer bytes."""
     before, after = (_bits(match.values[part]) for part in ("moved", "rounded"))
     if after >= before:
         return match.reject("the cast makes elements no smaller", limit=f"below {before}", actual=after)
@@ -33,7 +33,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the move of the cast value."""
+    """Return the data movement of the cast value."""
     call, dtype = match.values["moved"], str(match.values["rounded"].ty.dtype)
     cast = relax.op.astype(match.operands["x"], dtype)
     return Call(call.op, [cast, *call.args[1:]], call.attrs, call.ty_args)

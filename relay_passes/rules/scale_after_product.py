@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scale of int8 weights of a product with float data is applied after the product: weights stay int8 in memory.
 
-    matmul(x, dequantize(Q, s))                   →    matmul(x, Q)·s        s one number, or one an output channel
+    matmul(x, dequantize(Q, s))                   →    matmul(x, Q)·s        s: one number, or one per output channel
     matmul(x, dequantize(permute_dims(Q), s))     →    likewise, with Q permuted
 
-The product adds up in float32 whatever x is, and s is multiplied there: a sum of integers may leave float16's range.
-Where x is float16, a cast of the weights to it, which is none of the integers, goes too. An output differs from the
-original by at most (K + 2)·u·Σ|x·Q·s|, u the unit roundoff of float32, and by what rounding the weights to float16
-was worth.
+For any dtype of x, the product is summed in float32 and multiplied by s in float32, because sums of integers may exceed
+the range of float16. If x is float16, the cast of the weights to float16 is removed, too, as integers need none. An
+output differs from the original by at most (K + 2)·u·Σ|x·Q·s|, u the unit roundoff of float32, plus the errors of the
+removed rounding to float16.
 
-Quantised: for what integer arithmetic has left, whose data are no integers.
+Quantised: applies to products that `integerize` left, whose data is float.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ _MATRIX = 2
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that weights are an int8 matrix with one scale for each output channel and no zero point."""
+    """Check that weights are an int8 matrix with one scale per output channel (or one) and no zero point."""
     for part in ("weight", "scale", "zero"):
         if not match.is_constant(part):
             return match.reject(f"{part} is not a constant")
@@ -54,7 +54,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the product with the integers, in float32, times the scale."""
+    """Return the float32 product with the integers, multiplied by the scale."""
     weight, scale = match.constant("weight"), match.constant("scale").astype(np.float32)
     if "permuted" in match.values:
         weight = np.ascontiguousarray(weight.T)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention's scale, of which exporters put a root on each factor, is applied once to their product.
+"""Attention's scale, whose root exporters apply to q and to k, is applied once to their product.
 
     softmax(matmul(q · a, k · b) + mask)    →    softmax(matmul(q, k) · (a · b) + mask)
-    with one of the scales or both, with and without the mask; a and b are one number each
+    with one or both scales, with or without the mask; a and b are one number each
 
-One multiplication of a value that the matmul's epilogue holds anyway takes the place of a pass over q and one over k.
-Sums of products are scaled as a whole: error relative to sum(|q · k|) · a · b ≤ (n + 3) eps for n terms, eps = 2^-23.
-In float16 the unscaled products could overflow, and the rule does not apply.
+One multiplication in the matmul's epilogue replaces a pass over q and a pass over k. Sums of products are scaled
+instead of the factors: error relative to sum(|q · k|) · a · b ≤ (n + 3) eps for n terms, eps = 2^-23. The rule does not
+apply to float16, in which unscaled products could overflow.
 
-Quantised: where a factor, or the product, is quantised by itself, the rule does not match.
+Quantised: if a factor or the product is quantised, the rule does not match.
 """
 
 import math
@@ -33,7 +33,7 @@ _root = is_op("relax.nn.softmax")(_masked | _scores)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that each scale is one number, and does not enlarge the tensor."""
+    """Check that each scale is one number, and that broadcasting it does not enlarge the tensor."""
     dtype = str(match.values["scores"].ty.dtype)
     if dtype not in _DTYPES:
         return match.reject("unscaled products may overflow", limit=", ".join(_DTYPES), actual=dtype)

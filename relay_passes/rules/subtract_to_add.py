@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subtraction of a constant is written as an addition.
+"""Subtraction of a constant becomes an addition.
 
     x - c    →    x + (-c)
 
-One form for the rules that move shifts. Exact: IEEE 754 defines the one as the other. Quantised: in float between
-`dequantize` and `quantize` as elsewhere; integer subtraction is left alone, -c may not exist.
+So rules that move shifts need to match additions only. Exact by the definition of subtraction in IEEE 754. Quantised:
+applies to float values between `dequantize` and `quantize`; integer subtractions are not changed, because -c may
+overflow.
 """
 
 from tvm import relax

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of binary16 are accumulated in binary32 and rounded once, whatever accumulator dtype the model states.
+"""Products of binary16 are accumulated in binary32 and rounded once, for any accumulator dtype in the model.
 
     anchor(x, w)    →    float16(anchor(x, w, out_dtype=float32))
 
-A running sum of binary16 stops growing where a term is less than half its last bit: of ones, at 2048. Error relative
-to sum(|x · w|) ≤ n eps for n terms, eps = 2^-24, and half a step of binary16; kernels of binary16 take this form.
-Matmuls of two computed tensors stay: they are a part of attention, or plain loops that sum them up alike.
+A sum in binary16 stops growing if a term is less than half a unit in its last place; a sum of ones stops at 2048. Error
+relative to sum(|x · w|) ≤ n eps for n terms, eps = 2^-24, plus half a unit of binary16. Kernels of binary16 match this
+form. Matmuls of two computed tensors are not changed: they are part of attention, or generic loops that also sum in
+binary32.
 
-Quantised: accumulators of integers are no halves, and the rule does not match.
+Quantised: integer accumulators are not binary16, so that the rule does not match.
 """
 
 from tvm import relax

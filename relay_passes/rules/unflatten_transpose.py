@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transpose of the last two axes, between reshapes that flatten and restore the leading axes, needs no reshape.
+"""A transpose of the last two axes between reshapes that flatten and restore the leading axes becomes one transpose.
 
     reshape(permute_dims(reshape(x, (b, m, n)), (0, 2, 1)), (…, n, m))    →    permute_dims(x, the last two axes)
     where x has the shape (…, m, n)
 
-torch writes so for attention's keys. Exact: elements are moved alone.
+PyTorch exports attention's keys in this form. Exact: elements are only moved.
 
-Quantised: the same for integer tensors.
+Quantised: likewise for integer tensors.
 """
 
 from tvm import relax
@@ -26,7 +26,7 @@ _root = is_op("relax.reshape")(_turned, wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Check that the reshapes change leading axes only, and that the second restores those that the first merges."""
+    """Check that the reshapes change leading axes only, and that the second restores the axes that the first merges."""
     x, root = static_shape(match.operands["x"]), static_shape(match.values["root"])
     flat = static_shape(match.values["flat"])
     if x is None or root is None or flat is None:

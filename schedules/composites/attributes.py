@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attributes of a composite's anchor: stored as text in a `Workload`, parsed into typed records for kernels.
 
-No other module reads or writes that text.
+No other module reads or writes the text of attributes.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ class ConvolutionAttributes:
 
     Attributes:
         strides: Strides of rows and columns.
-        padding: The border: top, left, bottom, right.
+        padding: Widths of the border: top, left, bottom, right.
         dilation: Dilation of rows and columns.
-        groups: Groups of channels.
-        layouts: Layouts of data, weights and output, such as ("NHWC", "OHWI", "NHWC"); that of the output may be empty.
+        groups: Number of groups of channels.
+        layouts: Layouts of data, weights and output, such as ("NHWC", "OHWI", "NHWC"); the output's may be empty.
     """
 
     strides: tuple[int, int]
@@ -53,11 +53,11 @@ def numbers(attributes: Mapping[str, str], name: str) -> tuple[int, ...]:
     return _parsed(attributes[name])
 
 
-@cache  # the estimates of a thousand candidates parse the same texts
+@cache  # cached, because the estimates of a thousand candidates parse the same texts
 def _parsed(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.strip("[()]").split(",") if number)
 
 
 def is_false(attributes: Mapping[str, str], name: str) -> bool:
-    """Whether an attribute is present and is False."""
+    """Whether an attribute exists and is False."""
     return attributes.get(name) == encoded(False)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering of conv1d as conv2d, whose first spatial axis has length 1.
+"""Lowering of conv1d as a conv2d whose first spatial axis has length 1.
 
     conv1d of x [N, W, C] by w [O, W, I]    →    conv2d of x [N, 1, W, C] by w [O, 1, W, I]
 
-Both have the same bytes in memory, so that kernels take conv2d alone: the PrimFunc of the conv2d gets the shapes of the
-conv1d back (`as_called`).
+Both have the same bytes in memory, so that kernels need to support conv2d alone: the PrimFunc of the conv2d gets
+arguments with the shapes of the conv1d (`as_called`).
 """
 
 from dataclasses import replace
@@ -22,13 +22,13 @@ _NEUTRAL = {"strides": 1, "dilation": 1, "padding": 0, "output_padding": 0}
 
 
 def widened(composite: Composite) -> Composite:
-    """Return a conv1d composite as the conv2d of the same values; return any other composite unchanged."""
+    """Return the conv2d composite that is equal to a conv1d composite; return any other composite unchanged."""
     workload = composite.workload
     if ONE not in workload.composite:
         return composite
     layouts = dict(workload.attributes)
     at = layouts["data_layout"].index("W")
-    # Between data and weights there may be a scalar zero point.
+    # A scalar zero point may be an operand between data and weights.
     data, *others, weights = workload.operands
     operands = (_operand(data, at), *others, _operand(weights, layouts["kernel_layout"].index("W")))
     steps = tuple(_step(step, at) for step in workload.epilogue)
@@ -48,7 +48,7 @@ def widened(composite: Composite) -> Composite:
 
 
 def as_called(func: tirx.PrimFunc, workload: Workload) -> tirx.PrimFunc:
-    """Return a kernel that was built for the `widened` workload with argument shapes of the original `workload`."""
+    """Return a copy of a kernel for the `widened` workload, with the argument shapes of the original `workload`."""
     shapes = [operand.shape for operand in workload.inputs]
     tensors = zip(
         (*func.params[: len(shapes)], func.params[-1]), (*shapes, workload.output_shape), strict=True
@@ -75,7 +75,7 @@ def _operand(operand: Operand, at: int) -> Operand:
 
 
 def _step(step: Step, at: int) -> Step:
-    """Return a step whose operand of lower rank is aligned to the last axis."""
+    """Return a copy of an epilogue step whose operand has the additional axis of the conv2d."""
     operand = step.operand
     if operand is None or len(operand.shape) < len("NWC"):
         return step

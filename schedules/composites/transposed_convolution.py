@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Geometry of a transposed convolution of data [N, H, W, C], and the ordinary convolutions that it decomposes into.
 
-    y[n, oy, ox, o] = sum over ky, kx, i of x[n, iy, ix, i] * w[o, ky, kx, i]
-    iy = (oy + top - ky * dilation) / stride, and ix alike, where both are whole and inside of the data
+    y[n, oy, ox, o] = sum over ky, kx, i of x[n, iy, ix, i] * w[o, ky, kx, i] iy = (oy + top - ky * dilation) / stride,
+    and ix alike, if both are integers inside of the data
 
-Outputs at equal distances of a stride meet the same taps: they are a convolution of stride 1 by some of the kernel, one
-a phase.
+A phase is the outputs with the same remainder modulo the stride. They use the same kernel taps, so that each phase is
+an ordinary convolution of stride 1 by some taps of the kernel.
 """
 
 import math
@@ -19,14 +19,14 @@ from schedules.composites.attributes import encoded, numbers
 
 @dataclass(frozen=True)
 class OutputPhase:
-    """The outputs along one axis, a stride apart, that are computed from the same kernel taps.
+    """The outputs along one axis, at distances of the stride, that are computed from the same kernel taps.
 
     Attributes:
-        first: The first of them; the next is a stride further.
+        first: Index of the first output; the next one is a stride further.
         count: Number of outputs.
-        taps: Kernel indexes, in the order of the inputs that they meet.
-        start: Input that the first tap of the first output meets; inputs outside of the data are border.
-        step: Inputs from what one tap meets to the next.
+        taps: Kernel indices, in the order of the inputs that they multiply.
+        start: Index of the input that the first tap multiplies for the first output; it may be outside of the data.
+        step: Distance between the inputs of two consecutive taps.
     """
 
     first: int
@@ -37,21 +37,21 @@ class OutputPhase:
 
     @property
     def stop(self) -> int:
-        """Index after the last input that the phase reads, in elements of the axis."""
+        """Index after the last input that the phase reads."""
         return self.start + self.count + (len(self.taps) - 1) * self.step
 
 
 @dataclass(frozen=True)
 class SpatialAxis:
-    """One spatial axis.
+    """The parameters of a transposed convolution along one spatial axis.
 
     Attributes:
         size: Number of inputs.
         kernel: Number of taps.
-        stride: Outputs from what one input meets to the next.
-        dilation: Outputs from what one tap meets to the next.
-        before: Outputs left out at the start.
-        outputs: How many there are.
+        stride: Distance between the outputs of two consecutive inputs.
+        dilation: Distance between the outputs of two consecutive taps.
+        before: Number of outputs that are cropped at the start.
+        outputs: Number of outputs.
     """
 
     size: int
@@ -62,7 +62,7 @@ class SpatialAxis:
     outputs: int
 
     def phases(self) -> tuple[OutputPhase, ...]:
-        """Return the phases, which cover all outputs; a phase that no tap contributes to has empty `taps`."""
+        """Return the phases of all outputs; a phase of outputs without any tap has empty `taps`."""
         found = []
         for first in range(min(self.stride, self.outputs)):
             at = first + self.before
@@ -76,7 +76,7 @@ class SpatialAxis:
         return tuple(found)
 
     def border(self) -> tuple[int, int]:
-        """Return the numbers of zero inputs that outputs read before and after the data."""
+        """Return the numbers of zero inputs (before, after) the data that outputs read."""
         phases = [phase for phase in self.phases() if phase.taps]
         before = max((-phase.start for phase in phases), default=0)
         after = max((phase.stop - self.size for phase in phases), default=0)
@@ -88,13 +88,13 @@ class Geometry:
     """Shapes and parameters of a transposed convolution.
 
     Attributes:
-        data: [N, H, W, C].
-        weights: [output channels of a group, kernel rows, kernel columns, input channels].
+        data: Shape of the data, [N, H, W, C].
+        weights: Shape of the weights, [output channels of a group, kernel rows, kernel columns, input channels].
         strides: Strides of rows and columns.
-        padding: Outputs left out at top, left, bottom, right.
-        output_padding: Rows and columns added at the bottom and at the right.
+        padding: Numbers of outputs that are cropped at top, left, bottom, right.
+        output_padding: Numbers of rows added at the bottom and of columns added at the right.
         dilation: Dilation of rows and columns.
-        groups: Groups of channels.
+        groups: Number of groups of channels.
     """
 
     data: tuple[int, ...]
@@ -107,7 +107,7 @@ class Geometry:
 
     @classmethod
     def read(cls, data: Sequence[int], weights: Sequence[int], attributes: Mapping[str, str]) -> "Geometry":
-        """Parse the attributes of a `relax.nn.conv2d_transpose`, given as text."""
+        """Return the geometry for given shapes and the attributes, as text, of a `relax.nn.conv2d_transpose`."""
         window = {
             name: numbers(attributes, name) for name in ("strides", "padding", "output_padding", "dilation")
         }
@@ -115,7 +115,7 @@ class Geometry:
 
     @property
     def attributes(self) -> dict[str, str | int]:
-        """The attributes as text, as `read` parses them."""
+        """The attributes as text, from which `read` parses them."""
         names = ("strides", "padding", "output_padding", "dilation")
         return {"groups": self.groups, **{name: encoded(getattr(self, name)) for name in names}}
 
@@ -161,7 +161,7 @@ Read = Callable[[ir.Expr], ir.Expr]
 
 
 def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Read) -> te.Tensor:
-    """Build the TE expression of the sums, as plain loops over the taps from the last to the first.
+    """Build the TE expression of the sums, with loops over the taps from the last to the first.
 
     In this order no quotient has a loop variable that is subtracted: TVM's FlattenBuffer miscompiles (c - k) // d to k
     // -d + c // d.
@@ -171,7 +171,7 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
         w: Weights in the order of `Geometry.weights`.
         geometry: Geometry of `x` and `w`.
         dtype: Dtype of the sums.
-        read: Converts an element of `x` that is inside the data; elements outside count as 0.
+        read: Converts an element of `x` to `dtype`; elements outside of the data are 0.
     """
     ky, kx = (
         te.reduce_axis((0, size), name)
@@ -181,7 +181,7 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
     i = te.reduce_axis((0, depth), "i")
 
     def meets(axis: SpatialAxis, output: ir.Expr, back: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Return the input index that a tap, counted from the last, reads for an output, and whether it exists."""
+        """Return (index of an output's input at a tap, counted from the last tap, whether this input exists)."""
         at = output + (axis.before - (axis.kernel - 1) * axis.dilation) + back * axis.dilation
         place = tirx.floordiv(at, axis.stride)
         inside = tirx.all(at >= 0, place < axis.size)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The composites that there are kernels for, as data that the graph side reads to form them.
+"""The vocabulary: specifications of all composites that kernels can compute; `relay_passes` forms composites by them.
 
-A composite is one anchor call followed by a chain of epilogue steps, each of which takes the value before it:
+A composite is one anchor call followed by a chain of epilogue steps, each of which is applied to the value before it:
 `relu(add(matmul(x, W), b))` is the anchor `relax.matmul` with the steps `bias` and `relu`.
 """
 
@@ -24,9 +24,9 @@ ACTIVATIONS = (
     EpilogueStep("gelu", "relax.nn.gelu"),
     EpilogueStep("gelu_tanh", "relax.nn.gelu_tanh"),
 )
-# An activation, then the residual, as YOLO has them, or the residual, then an activation, as residual networks do.
+# An activation, then the residual addition (YOLO), or the residual addition, then an activation (residual networks).
 _FLOAT_EPILOGUE = (BIAS, *ACTIVATIONS, RESIDUAL, *ACTIVATIONS)
-# The same with PReLU, whose slopes per channel only kernels that pack their constants support.
+# The same with PReLU; only kernels that pack their constants support its slopes per channel.
 _FLOAT_LAYER = (BIAS, *ACTIVATIONS, PRELU, RESIDUAL, *ACTIVATIONS, PRELU)
 
 LINEAR = CompositeSpec(
@@ -115,7 +115,7 @@ LINEAR_DYNAMIC = CompositeSpec(
     anchor_dtype="int32",
 )
 CONV2D_DYNAMIC = replace(LINEAR_DYNAMIC, name="arm.conv2d_dynamic", anchor="qdq.conv2d_dynamic", pad=True)
-# Composites whose int32 sums are the result, without a scale.
+# Composites without a scale, whose result is the int32 sums.
 DYNAMIC_SUMS = tuple(
     replace(spec, name=f"{spec.name}_sums", epilogue=()) for spec in (LINEAR_DYNAMIC, CONV2D_DYNAMIC)
 )
@@ -143,7 +143,7 @@ ATTENTION = CompositeSpec(
     widened=_HALF,
 )
 
-# A product of two run-time tensors that is no attention.
+# A product of two run-time tensors outside of attention.
 MATMUL_F32 = replace(
     LINEAR,
     name="arm.matmul_f32",
@@ -175,7 +175,7 @@ _INTEGER_EPILOGUE = (
         also=("tosa.add",),
         weighed=True,
     ),
-    # If a tile leaves too few registers, the table would be loaded again for each 16 outputs. A linear layer then takes
+    # Without enough spare registers the table would be loaded again for each 16 outputs. A linear layer then takes
     # 3 to 5 % more instructions than with a separate loop, in which the table stays in registers.
     EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
 )
@@ -196,7 +196,7 @@ CONV2D_S8 = CompositeSpec(
     spare_registers=_SPARE_REGISTERS,
 )
 
-# The anchor has the data's zero point as an attribute.
+# The zero point of the data is an attribute of the anchor.
 CONV2D_TRANSPOSE_S8 = CompositeSpec(
     name="arm.conv2d_transpose_s8",
     anchor="qdq.conv2d_transpose",
@@ -266,7 +266,7 @@ ELEMENTWISE_S8 = tuple(
     )
 )
 
-# Along one axis, computed as along two; see `schedules.composites.one_axis`.
+# conv1d, which is computed as conv2d; see `schedules.composites.one_axis`.
 CONV1D = tuple(
     replace(spec, name=spec.name.replace("conv2d", "conv1d"), anchor=spec.anchor.replace("conv2d", "conv1d"))
     for spec in (*HALF_PRODUCTS, CONV2D, CONV2D_S8, CONV2D_DYNAMIC, *DYNAMIC_SUMS)
@@ -278,7 +278,7 @@ RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
 )
-# Products by integer weights; operand 2 is their scales.
+# Recurrent layers with integer weights; operand 2 holds their scales.
 RECURRENT_DYNAMIC = tuple(
     replace(
         spec,
@@ -289,10 +289,10 @@ RECURRENT_DYNAMIC = tuple(
     for spec in RECURRENT
 )
 
-# 8-bit data and a 16-bit cell; operands 1 to 3 are weights, offsets and tables.
+# LSTM of 8-bit data with a 16-bit cell; operands 1 to 3 are weights, offsets and tables.
 LSTM_S8 = CompositeSpec("arm.lstm_s8", "integer.lstm", (1, 2, 3), ("int16",), ())
 
-# Arrays of nodes and leaves, and the start values of the sums.
+# Tree ensembles; the constants are arrays of nodes and leaves, and the initial values of the sums.
 TREES = CompositeSpec(
     "arm.tree_ensemble", "float.tree_ensemble", tuple(range(1, 8)), ("float32", "float64"), ()
 )

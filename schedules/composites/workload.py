@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Workload`: what a kernel is asked to compute, as a frozen, hashable record of a composite Relax function."""
+"""`Workload`: a frozen, hashable description of a composite Relax function, for which a kernel is to be built."""
 
 import math
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ class Operand:
 
     Attributes:
         shape: Shape of the tensor.
-        dtype: Dtype of the tensor; the anchor sees another one if a cast is part of the composite.
+        dtype: Dtype of the tensor, before the cast if a cast is part of the composite.
         kind: "input" for a parameter of the composite, "constant" for a tensor in its body.
         index: Position among the composite's parameters, or among its constants in the order that they are read.
-        axes: How a permutation of its axes, part of the composite, orders them; none if empty.
+        axes: Axes of the permutation that is part of the composite; empty if there is none.
     """
 
     shape: tuple[int, ...]
@@ -32,12 +32,12 @@ class Operand:
 
     @property
     def seen(self) -> tuple[int, ...]:
-        """Shape as the anchor reads it, after the permutation."""
+        """Shape of the operand after the permutation."""
         return tuple(self.shape[axis] for axis in self.axes) if self.axes else self.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Stride in elements of each axis, in the order in which the anchor reads them."""
+        """Stride in elements of each axis, in the order after the permutation."""
         own = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
         return tuple(own[axis] for axis in self.axes) if self.axes else own
 
@@ -48,8 +48,8 @@ class Step:
 
     Attributes:
         name: Name of the `EpilogueStep`.
-        operand: The step's second operand, if it has one.
-        bounds: Lower and upper bound of a clip.
+        operand: The step's second operand; None if it has none.
+        bounds: Lower and upper bound of a clip; None for other steps.
         parameters: Parameters of a numerics' routine, or an operator's float attributes, sorted by name, such as
             ("zero_point", -128).
     """
@@ -69,7 +69,7 @@ class OperandPadding:
     """A border around the anchor's operand 0.
 
     Attributes:
-        widths: Elements before and after of each axis.
+        widths: Numbers of border elements (before, after) of each axis.
         value: Value of the border.
     """
 
@@ -78,7 +78,7 @@ class OperandPadding:
 
     @classmethod
     def spatial(cls, padding: Sequence[int], value: float) -> "OperandPadding":
-        """Return the pad of data [N, H, W, C] for a convolution's padding (top, left, bottom, right)."""
+        """Return the padding of data [N, H, W, C] for a convolution's padding (top, left, bottom, right)."""
         top, left, bottom, right = padding
         return cls(((0, 0), (top, bottom), (left, right), (0, 0)), value)
 
@@ -92,11 +92,11 @@ class Magnitude:
     """Accumulator bounds of an integer product, proven from its weights.
 
     Attributes:
-        accumulator: Power of two above |acc|, offset included.
-        scaled: Power of two above |acc * multiplier|, in units of the output.
-        weight: Greatest |w|; 128, the bound of int8, if unknown.
-        span: Greatest difference of two weights of a column; 255, the bound of int8, if unknown.
-        fused: Whether most columns allow the fused requantisation, so that a kernel with code for both forms is faster.
+        accumulator: Exponent p with |acc| < 2**p, offset included.
+        scaled: Exponent p with |acc * multiplier| < 2**p, in units of the output.
+        weight: Maximum |w|; 128, the bound of int8, if unknown.
+        span: Maximum difference of two weights of a column; 255, the bound of int8, if unknown.
+        fused: Whether the fused requantisation is exact for most columns, so that code for both forms is faster.
     """
 
     accumulator: int
@@ -108,19 +108,19 @@ class Magnitude:
 
 @dataclass(frozen=True)
 class Workload:
-    """A composite without the values of its constants.
+    """A composite without the values of its constants; kernels are selected and built for workloads.
 
     Attributes:
         composite: Name of its `CompositeSpec`.
         operands: The anchor's operands.
         attributes: The anchor's attributes, sorted by name, values as text.
-        epilogue: The steps after the anchor, in order.
+        epilogue: The epilogue steps, in order.
         output_shape: Shape of the result.
         output_dtype: Dtype of the result.
-        pad: Border of operand 0 that is part of the composite.
-        magnitude: Bounds of the accumulators of an integer composite with constant weights.
-        affine: Shift and lift of the affine form of a function of 8-bit values and a constant; see
-            `schedules.kernels.elementwise.affine_forms`.
+        pad: Padding of operand 0 that is part of the composite; None without padding.
+        magnitude: Accumulator bounds of an integer composite with constant weights; else None.
+        affine: `Affine.shift` and `Affine.lift` of the affine form of a function of 8-bit values and a constant (see
+            `schedules.kernels.elementwise.affine_forms`); None if there is none.
         nonzeros: Number of nonzero weights of a float32 product with constant weights, if their share is at most
             `SPARSE_SHARE`; else None.
     """
@@ -137,12 +137,12 @@ class Workload:
     nonzeros: int | None = None
 
     def step(self, name: str) -> Step | None:
-        """Return the epilogue step of that name, or None."""
+        """Return the epilogue step with this name; None if there is no such step."""
         return next((step for step in self.epilogue if step.name == name), None)
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """The composite's parameters in order, each once even if it is read several times."""
+        """The composite's parameters in order, each once even if several operands refer to it."""
         read = (*self.operands, *(step.operand for step in self.epilogue if step.operand))
         by_index = {operand.index: operand for operand in read if operand.kind == "input"}
         return tuple(by_index[index] for index in sorted(by_index))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vector code for the TIR loops that LegalizeOps and FuseTIR leave for operators that no hand-written kernel takes.
+"""Vector code for operators without a hand-written kernel, from the TIR loops that LegalizeOps and FuseTIR emit.
 
-    parse.parse         a PrimFunc as stages, one loop nest each
-    fusion.fuse         elementwise stages go into their readers
-    nest.nests          flat offsets, cut at conditions, long axes
-    elementwise, transpose, reduce     one nest each, along the axis that is contiguous
+    parse.parse         a PrimFunc to stages, one loop nest each
+    fusion.fuse         inlines elementwise stages into their readers
+    nest.nests          stages to nests with flat offsets, split at conditions, with merged axes
+    elementwise, transpose, reduce     emit a nest, with vectors along its contiguous axis
 
-A function with something else in it (a loop that is not plain, a sort) stays as it is.
+A function with other statements (a parallel loop, a sort) is not changed.
 """
 
 from schedules.generic.innermost import stored_axis_innermost

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argmax and argmin, reduced as (index, value) pairs by default, as two reductions of one value each.
+"""argmax and argmin, which TVM reduces as (index, value) pairs, as two reductions of one value each.
 
-    (place, value) of the first greatest x[k]  →  value = max of x[k], place = min of k where x[k] = value
+    (index, value) of the first maximum of x[k]  →  value = max of x[k], index = min of k where x[k] = value
 
-Of floats, the value is a NaN if any x[k] is one, and the place that of the first of them.
+For floats, the value is NaN if any x[k] is NaN, and the index is then that of the first NaN.
 """
 
 import math
@@ -27,10 +27,10 @@ _PLACE = "int32"
 
 
 def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> tuple[Stage, Stage]:
-    """Return the reduction to the extreme value, and the reduction to the first index that has it.
+    """Return two stages: the reduction to the maximum or minimum, and the reduction to its first index.
 
     Raises:
-        UnsupportedError: The block is not that of an argmax or argmin along one axis, first place wins.
+        UnsupportedError: The block is no argmax or argmin along one axis that selects the first index.
     """
     unlike = UnsupportedError(f"block {block.name_hint} of more than one store")
     body = list(block.body.seq) if isinstance(block.body, tirx.SeqStmt) else []
@@ -62,12 +62,12 @@ def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> t
 
 
 def _betters(better: ir.Expr, old_value: ir.Expr) -> list[ir.Expr]:
-    """Return the comparisons that loops may use: TVM's, which ignores NaN, and for floats one that keeps a NaN."""
+    """Return the comparisons by which a loop may select: TVM's (ignores NaN) and, for floats, one that keeps NaN."""
     return [better, tirx.Or(better, tirx.isnan(old_value))] if _is_float(old_value) else [better]
 
 
 def _start(kind: Kind, start: ir.Expr) -> ir.Expr:
-    """Return the start value of the reduction, which is an infinity for floats, whatever the loops start with."""
+    """Return the initial value of the reduction: an infinity for floats, also if the loops start from another value."""
     infinity = -math.inf if kind == "max" else math.inf
     return tirx.const(infinity, str(start.ty.dtype)) if _is_float(start) else start
 
@@ -112,9 +112,10 @@ def _both(
 
 
 def _next_worse(kind: Kind, best: ir.Expr) -> ir.Expr:
-    """Return a bound t such that x <= t (for a minimum, x >= t) holds for all elements except those equal to the best.
+    """Return a bound t such that x <= t (for a minimum, x >= t) for all elements that do not equal `best`.
 
-    That is the next number below; if NaN is the best, infinity, to which no NaN compares; and if -infinity is, a NaN.
+    For a maximum, t is the next float below `best`; infinity if `best` is NaN, as NaN <= infinity is false; and NaN if
+    `best` is -infinity.
     """
     dtype = str(best.ty.dtype)
     integer = dtype.replace("float", "int")
@@ -123,7 +124,7 @@ def _next_worse(kind: Kind, best: ir.Expr) -> ir.Expr:
     def number(value: float) -> ir.Expr:
         return tirx.const(sign * value, dtype)
 
-    # Decrementing a float's bits gives the next number nearer to 0.
+    # Decrementing the bits of a float gives the next float towards 0.
     bits = tirx.reinterpret(integer, best)
     nearer = best > number(0) if kind == "max" else best < number(0)
     one = tirx.const(1, integer)

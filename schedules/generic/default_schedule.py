@@ -38,7 +38,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Return a rough estimate in cycles on one core; 0.0 for a function that the schedule leaves unchanged."""
+    """Return a rough estimate in cycles on one core; 0.0 for a function that the schedule does not change."""
     return scheduled(workload).cycles or 0.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests without a reduction: vectors along the axis of contiguous stores, or blocks transposed in registers."""
+"""Emission of loop nests without a reduction: vectors along the stores' contiguous axis, or transposed blocks."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ MANY_OPERATIONS = 10
 
 
 def stored_along(nest: Stage) -> Axis | None:
-    """Return the innermost axis along which the nest stores consecutive elements, or None."""
+    """Return the innermost axis along which the nest stores consecutive elements; None if there is none."""
     return next((axis for axis in reversed(nest.axes) if step_of(nest.indices[0], axis.var) == 1), None)
 
 

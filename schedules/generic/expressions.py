@@ -43,11 +43,11 @@ Change = Callable[[ir.Expr], ir.Expr | None]
 
 
 class UnsupportedError(ValueError):
-    """A function has an expression or a form that the generic schedule does not handle; the message names it."""
+    """The generic schedule does not support an expression or statement of a function; the message names it."""
 
 
 def call_name(expr: ir.Expr) -> str:
-    """Return the name of the operator that a call calls, without its dialect; "" for anything else."""
+    """Return the name of a call's operator, without its dialect; "" for other expressions."""
     return str(getattr(expr.op, "name", "")).rpartition(".")[2] if isinstance(expr, ir.Call) else ""
 
 
@@ -63,9 +63,9 @@ _READERS: tuple[tuple[Any, _Reader], ...] = (
 )
 
 
-# TVM's classes are abstract base classes, for which isinstance takes long.
+# These tables replace isinstance, which is slow for TVM's abstract base classes.
 class _Readers(dict[type, _Reader | None]):
-    """Class of expressions → the function that returns their operands; None for calls and unknown classes."""
+    """Maps a class of expressions to the function that returns their operands; None for calls and unknown classes."""
 
     def __missing__(self, kind: type) -> _Reader | None:
         self[kind] = next((read for classes, read in _READERS if issubclass(kind, classes)), None)
@@ -73,7 +73,7 @@ class _Readers(dict[type, _Reader | None]):
 
 
 class _Vars(dict[type, bool]):
-    """Class of expressions → whether it is a class of variables."""
+    """Maps a class of expressions to whether it is a class of variables."""
 
     def __missing__(self, kind: type) -> bool:
         self[kind] = issubclass(kind, ir.Var)
@@ -87,7 +87,7 @@ def children(expr: ir.Expr) -> list[ir.Expr]:
     """Return the operands of an expression.
 
     Raises:
-        UnsupportedError: An expression of a kind that is not known here.
+        UnsupportedError: The class of the expression is not supported.
     """
     read = _READER_OF[type(expr)]
     if read is not None:
@@ -98,7 +98,7 @@ def children(expr: ir.Expr) -> list[ir.Expr]:
 
 
 def with_children(expr: ir.Expr, new: list[ir.Expr]) -> ir.Expr:
-    """Return an expression of the same kind with other operands."""
+    """Return a copy of an expression with other operands."""
     if isinstance(expr, (*BINARY, prim.Not)):
         return type(expr)(*new)
     if isinstance(expr, prim.Cast):
@@ -113,7 +113,7 @@ def with_children(expr: ir.Expr, new: list[ir.Expr]) -> ir.Expr:
 
 
 def rebuild(expr: ir.Expr, change: Change) -> ir.Expr:
-    """Replace the subexpressions for which `change` returns a value, top down; replacements are not visited again."""
+    """Return a copy with the subexpressions replaced for which `change` returns one; replacements are not visited."""
     answer = change(expr)
     if answer is not None:
         return answer
@@ -124,7 +124,7 @@ def rebuild(expr: ir.Expr, change: Change) -> ir.Expr:
 
 
 def substitute(expr: ir.Expr, values: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
-    """Replace variables of an expression by values."""
+    """Return a copy of an expression with variables replaced by values."""
     return rebuild(expr, lambda e: values.get(e) if _IS_VAR[type(e)] else None) if values else expr
 
 
@@ -137,7 +137,7 @@ def walk(expr: ir.Expr) -> Iterator[ir.Expr]:
 
 
 def loads(expr: ir.Expr) -> list[TensorLoad]:
-    """Return all loads of an expression, those inside indices included."""
+    """Return all loads of an expression, including loads inside indices."""
     return [e for e in walk(expr) if isinstance(e, TensorLoad)]
 
 
@@ -147,7 +147,7 @@ def uses(expr: ir.Expr, var: ir.Var) -> bool:
 
 
 def step_of(offset: ir.Expr, var: ir.Var) -> int | None:
-    """Return by how much an offset grows when `var` grows by 1; None if that is not a constant."""
+    """Return the stride of an offset along `var`; None if it is not a constant."""
     if not uses(offset, var):
         return 0
     found = sym.detect_linear_equation(offset, [var])

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Families of loop nests that are vector code throughout: a function of such nests is reported under a family's name.
+"""Families of loop nests without scalar code; a function of such nests is reported under the name of its family.
 
-    elementwise    along the axis that is stored contiguously: every load is a vector, also reversed or of every second
-                   element, or a splat, or TBL of a byte
-    transpose      read along another axis than written, in blocks that are turned in registers
-    pool           sums and extrema along an axis of the result, accumulators in registers: windows, whole planes
-    reduction      the same across lanes, over rows that are long beside the last steps
+    elementwise    vectors along the axis that is stored contiguously: every load is a vector (also reversed or of
+                   every second element), a splat, or TBL of a byte
+    transpose      reads along another axis than it writes: blocks are transposed in registers
+    pool           sums and extrema with vectors along an axis of the result, accumulators in registers: windows, planes
+    reduction      sums and extrema across lanes, over rows that are long compared with the final additions of lanes
 
-What is left is generic: products, loads and stores of single elements, functions without vector code, short vectors;
-and what is not scheduled at all. One such nest makes all of its function generic. So the instructions of functions of
-that name are those of scalar loops, or more: what no schedule was written for.
+All other nests are "generic": products, loads and stores of single elements, functions without vector code, short
+vectors, and functions that are not scheduled at all. One such nest makes its whole function generic. So profiles show
+under the name "generic" the instructions for which no schedule was written.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ GENERIC = "generic"
 REGISTER_BITS = 128
 
 LONG_ROW = 4 * reduce.LANES
-"""Elements of a row that is reduced across lanes: as many as the folding of its vectors takes instructions."""
+"""Minimum length of a row that is reduced across lanes: the number of instructions that combine its lanes."""
 
 SMALL = 256
 """Number of elements up to which a result is too small for its code to matter: single stores are accepted."""
@@ -66,8 +66,8 @@ class Where:
     """The context of a nest.
 
     Attributes:
-        rows: How often it is run.
-        neon: Whether AArch64's own instructions may be used.
+        rows: Number of times that the nest is executed.
+        neon: Whether AArch64 intrinsics may be used.
     """
 
     rows: int
@@ -80,7 +80,7 @@ class Family:
 
     Attributes:
         name: Name of the family in reports.
-        matches: Whether a nest is one, where it is.
+        matches: Returns whether a nest, in its context, belongs to the family.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Family:
 
 
 def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Diagnostic, ...]]:
-    """Return the family name of a function of these nests, or "generic" and why one of them fits no family."""
+    """Return a function's family name, by its nests, and no reasons; or "generic" and why a nest has no family."""
     names = set()
     for nest in nests:
         answers = {family.name: family.matches(nest, where) for family in FAMILIES}
@@ -96,7 +96,7 @@ def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Diagnostic
         if not taken:
             return GENERIC, tuple(answer for answer in answers.values() if isinstance(answer, Diagnostic))
         names.add(taken[0])
-    # What comes before and after a pool, or a transpose, is part of it.
+    # Elementwise nests before and after a pool or a transpose do not change the function's family.
     return next((family.name for family in reversed(FAMILIES) if family.name in names), GENERIC), ()
 
 
@@ -169,7 +169,7 @@ def _reduced_along(name: str, nest: Stage) -> Axis | Diagnostic:
 
 
 def _multiplies(expr: ir.Expr) -> bool:
-    """Whether an expression multiplies different elements; a function of the same, as a square or GELU, does not."""
+    """Whether an expression multiplies different elements; a square or GELU multiplies an element by itself."""
 
     def subset(left: Sequence[TensorLoad], right: Sequence[TensorLoad]) -> bool:
         return all(any(structural_equal(load, other) for other in right) for load in left)
@@ -179,7 +179,7 @@ def _multiplies(expr: ir.Expr) -> bool:
 
 
 def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnostic | None:
-    """Return why a nest has no vectors of a whole register along an axis, or None."""
+    """Return why a nest has no full vectors along an axis; None if it has."""
     if along is None:
         few = nest.work * where.rows <= SMALL
         return None if few else declined(name, "it stores single elements", "a contiguous axis", "none")
@@ -196,7 +196,7 @@ def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnost
 
 
 def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
-    """Return why an expression is computed lane by lane; None if it is vector code. Its indices do not count."""
+    """Return why an expression, without its indices, is computed lane by lane; None if it is vector code."""
     if isinstance(expr, TensorLoad):
         if step_of(expr.indices[0], along.var) in {0, 1} or shuffled_stride(expr, along.var) is not None:
             return None
@@ -229,6 +229,6 @@ FAMILIES = (
     Family("reduction", _reduction),
     Family("pool", _pool),
 )
-"""Families in ascending order of precedence for a function's name; a nest belongs to the first that takes it."""
+"""Families in ascending order of precedence for a function's name; a nest belongs to the first family that matches."""
 
 NAMES = tuple(family.name for family in FAMILIES)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TIR's math functions of binary32 (exp, erf, log, extrema) as inlined vector code instead of a libm call per lane.
+"""TIR's float32 functions exp, erf, log, minimum and maximum as inlined vector code instead of libm calls per lane.
 
-Bounds, with eps = 2^-24: exp 4 and erf 6 eps of the value, log as in `log_f32`, sigmoid and tanh as in
-`activation_f32`. exp is 0 below -88 and infinity above 89; a NaN stays a NaN.
+Error bounds, with eps = 2^-24: 4 eps of the value for exp, 6 eps for erf; see `log_f32` for log, and `activation_f32`
+for sigmoid and tanh. exp is 0 below -88 and infinity above 89; NaN gives NaN.
 """
 
 import math
@@ -22,7 +22,7 @@ def exp(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit e**x."""
     near = v.minimum(v.maximum(x, activation_f32.EXP_LOW), activation_f32.EXP_HIGH)
     scale, rest = reduced(v, near, base_e=True)
-    # The sum first: of two terms, infinity times a negative number would be one.
+    # Not scale * rest + scale, which is NaN if scale is infinite and rest negative.
     return scale * T.Bind(rest + v.const(1))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusion of stages: elementwise stages are inlined into their readers, or appended to the reduction that they read.
+"""Fusion of stages: elementwise stages are inlined into their readers, or become the epilogue of a reduction.
 
-t = f(x); y = g(t)      →  y = g(f(x))      where f is not computed much more often than before
-s = sum(x); y = f(s)    →  y = f(sum(x))    where each element of s has one reader
+t = f(x); y = g(t)      →  y = g(f(x))      if f is not computed much more often than before
+s = sum(x); y = f(s)    →  y = f(sum(x))    if each element of s is read once
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ def fuse(program: StagedFunction) -> StagedFunction:
         if stage.target not in kept and all(_worthwhile(stage, reader, len(readers)) for reader in readers):
             inlined = {id(reader): _inlined(stage, reader) for reader in readers}
             stages = [inlined.get(id(other), other) for other in stages if other is not stage]
-            # Earlier stages whose readers have changed are considered again.
+            # Start over, because earlier stages may be fusable now that their readers have changed.
             changed = {source for reader in inlined.values() for source in reads.of(reader)}
             position = min([position, *(k for k, s in enumerate(stages[:position]) if s.target in changed)])
         else:
@@ -70,7 +70,7 @@ def fuse(program: StagedFunction) -> StagedFunction:
 
 
 def values_of(stage: Stage) -> tuple[ir.Expr, ...]:
-    """Return the expressions that a stage computes: its value, and the term of its reduction if it has one."""
+    """Return the expressions that a stage computes: its value and, for a reduction, the term."""
     return (stage.value, stage.reduction.term) if stage.reduction else (stage.value,)
 
 
@@ -92,8 +92,8 @@ class LoopCost:
     """The operations and loads of an expression in the innermost loop.
 
     Attributes:
-        inside: Operations and loads that depend on the loop's variable.
-        hoisted: Operations and loads that do not, and are computed before the loop.
+        inside: Number of operations and loads that depend on the loop's variable.
+        hoisted: Number of operations and loads that do not depend on it, and are computed before the loop.
         varies: Whether the expression depends on the loop's variable.
     """
 
@@ -118,7 +118,7 @@ def loop_cost(expr: ir.Expr, var: ir.Var) -> LoopCost:
 
 
 class _Reads:
-    """The tensors that each stage reads, computed once a stage: fused groups may have hundreds of stages."""
+    """Cache of the tensors that each stage reads: fused groups may have hundreds of stages."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Stage, frozenset[ir.Var]]] = {}
@@ -139,7 +139,7 @@ def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
     if reader.reduction and guarded:
         return False
     price = cost(stage.value)
-    # If an expression reads an element twice, as SiLU does, LLVM computes it once and keeps it in a register.
+    # If an expression (such as SiLU) reads an element twice, LLVM computes the element once and keeps it in a register.
     shared = readers == 1 and times == 2 and not reader.reduction and structural_equal(*found)
     if readers * times > 1 and price > (_SHARED if shared and not guarded else _CHEAP):
         return False
@@ -149,9 +149,9 @@ def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
 
 
 def _axis_of_dim(stage: Stage) -> list[ir.Var | None] | None:
-    """Return, for each dimension of the target, the axis that indexes it; None if some index is not an axis.
+    """Return, for each dimension of the target, the axis that indexes it; None if some index is no axis.
 
-    The entry of a dimension of extent 1 may be None.
+    For a dimension of extent 1 the entry may be None.
     """
     axes = {axis.var: axis.extent for axis in stage.axes}
     found: list[ir.Var | None] = []
@@ -185,7 +185,7 @@ def _inlined(producer: Stage, stage: Stage) -> Stage:
 
 
 def _epilogue(stage: Stage, reader: Stage) -> Stage | None:
-    """Return the reduction with its reader appended, or None.
+    """Return the reduction with its reader as epilogue; None if the reader cannot be one.
 
     The reader must read each element of the reduction once, at its own index.
     """
@@ -213,7 +213,7 @@ def _epilogue(stage: Stage, reader: Stage) -> Stage | None:
     def change(expr: ir.Expr) -> ir.Expr | None:
         return stage.value if isinstance(expr, TensorLoad) and expr.source.same_as(stage.target) else None
 
-    # `stage.value` is the result of the reduction itself, or has an epilogue that was merged before.
+    # `stage.value` is the result of the reduction, to which an epilogue may already have been applied.
     moved = substitute(stage.value, places)
     value = rebuild(reader.value, lambda e: moved if change(e) is not None else None)
     return replace(reader, value=value, reduction=replace(old, term=substitute(old.term, places)))

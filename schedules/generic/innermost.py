@@ -4,8 +4,8 @@
     for i, j: { y[i, j] = 0; for k: y[i, j] += a[i, k] * b[k, j] }
         →    for i: { for j: y[i, j] = 0; for k, j: y[i, j] += a[i, k] * b[k, j] }
 
-LLVM then makes vectors of whatever extent there is, where a sum along k may not change its order. Exact: each result
-has its terms in the order that they had.
+LLVM then vectorises the loop over j for any extent, while it may not reorder a sum along k. The rewrite is exact: the
+order of the terms of each result does not change.
 """
 
 from tvm import ir, s_tir, tirx
@@ -15,7 +15,7 @@ _ROOT = "root"
 
 
 def stored_axis_innermost(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return the function with its sums over products reordered.
+    """Return a copy of the function whose sums of products have the loops reordered.
 
     Args:
         func: Fused loops, as FuseTIR returns them.
@@ -39,7 +39,7 @@ def stored_axis_innermost(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _update(body: tirx.Stmt) -> tirx.BufferStore | None:
-    """Return the store of a sum over products; None for any other statement."""
+    """Return the store that adds a product to a sum; None for any other statement."""
     if not isinstance(body, tirx.BufferStore):
         return None
     products: list[tirx.Mul] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalisations of Relax operators for which TVM has none, or has loops that cost more."""
+"""Legalisations of Relax operators that TVM does not legalise, or legalises to slower loops."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _NARROW = 3
 """Most taps along an axis of a narrow window: LLVM unrolls the loops over so few, and computes their offsets once for
 all channels."""
 
-# TVM inspects the Python signature of a function, and its own operators have none; so wrap them in a lambda.
+# Wrapped in a lambda, because TVM inspects the Python signature of a function, which its built-in operators lack.
 _GREATEST_FLOAT = te.comm_reducer(
     lambda a, b: tirx.max(a, b), lambda dtype: tirx.const(-math.inf, dtype), "max"
 )
@@ -49,7 +49,7 @@ def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 @dataclass(frozen=True)
 class _PoolWindowAxis:
-    """Position of a pool's windows along one axis."""
+    """The windows of a pooling operator along one axis."""
 
     size: int
     outputs: int
@@ -60,36 +60,36 @@ class _PoolWindowAxis:
 
     @property
     def after(self) -> int:
-        """Padding behind the data that some window reads."""
+        """Padding behind the data that windows read."""
         last = (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.before
         return max(last + 1 - self.size, 0)
 
     @property
     def holds_what_is_nearest(self) -> bool:
-        """Whether each window that reaches over an edge contains the element at that edge.
+        """Whether each window that extends past an edge of the data contains the element at this edge.
 
-        Reading that element in place of the border then changes no maximum.
+        Then reading this element instead of the border does not change the maximum.
         """
         meets = self.taps > self.before and (self.outputs - 1) * self.stride < self.before + self.size
         return (meets and self.dilation == 1) or not (self.before or self.after)
 
     def padded(self, output: ir.Expr, tap: ir.Expr) -> ir.Expr:
-        """Return the index in the padded data that a tap of a window reads."""
+        """Return the index in the padded data that tap `tap` of window `output` reads."""
         return output * self.stride + tap * self.dilation
 
     def nearest(self, output: ir.Expr, tap: ir.Expr) -> ir.Expr:
-        """Return the index that a tap of a window reads, clamped to the data."""
+        """Return the index in the data that tap `tap` of window `output` reads, clamped to the data."""
         at = output * self.stride + tap * self.dilation - self.before
         at = tirx.max(at, 0) if self.before else at
         return tirx.min(at, self.size - 1) if self.after else at
 
 
 def _max_pool(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Legalise max pooling, without a padded copy of the data if windows are narrow and strided.
+    """Legalise max pooling; narrow and strided windows need no padded copy of the data.
 
-    There, a window that reaches over an edge reads the element at the edge again. Other pools read a padded copy that
-    ends where the last window does. Those of floats begin with an infinity: TVM's begin with the least finite number,
-    and say of a window of infinities that it holds that.
+    Such windows read the element at an edge again instead of the border. Other pools read a padded copy that ends with
+    the last window. The initial value for floats is -infinity. TVM's initial value is the minimum finite number, which
+    it returns for a window of -infinities.
     """
     attrs, layout = call.attrs, str(call.attrs.layout)
     spatial = [axis for axis in "DHW" if axis in layout]
@@ -128,7 +128,7 @@ def _max_pool(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def _padded(data: te.Tensor, axes: Sequence[_PoolWindowAxis | None]) -> te.Tensor:
-    """Return a copy with a border that is no maximum, or the data itself where no window reaches over an edge."""
+    """Return a copy padded with the minimum of the dtype; the data itself if no window extends past an edge."""
     before, after = ([getattr(axis, side) if axis else 0 for axis in axes] for side in ("before", "after"))
     if not any(before + after):
         return data
@@ -138,9 +138,9 @@ def _padded(data: te.Tensor, axes: Sequence[_PoolWindowAxis | None]) -> te.Tenso
 
 
 def _matmul(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Legalise a matmul, with sums of binary16 in binary32 that are rounded once.
+    """Legalise a matmul; float16 products are summed in float32, and the result is rounded once.
 
-    A sum in binary16 loses its small terms: one of ones stops growing at 2048.
+    A sum in float16 loses small terms: a sum of ones stops growing at 2048.
     """
     legalize = ir.Op.get(_MATMUL).get_attr("FLegalize")
     if str(call.ty.dtype) != _HALF:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that no hand-written kernel takes, as workloads: the loops that LegalizeOps and FuseTIR leave.
+"""Workloads of functions without a hand-written kernel: the loops that LegalizeOps and FuseTIR emit.
 
-A workload of `COMPOSITE` has the function's tensors as inputs and result, and the function itself as an attribute. Its
-variables and blocks are renamed first, as their names come from the model around it.
+A workload of `COMPOSITE` has the function's tensors as inputs and result, and the function itself as an attribute. The
+function's variables and blocks are renamed first, because their names depend on the rest of the model.
 """
 
 import base64
@@ -37,7 +37,7 @@ def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
         machine: Architecture under LLVM's name, such as "aarch64".
 
     Returns:
-        None for a function of sizes that are not known, or of other arguments than tensors.
+        None for a function with symbolic sizes, or with arguments that are no tensors.
     """
     if not all(
         hasattr(param.ty, "shape") and all(isinstance(size, prim.IntImm) for size in param.ty.shape)
@@ -58,7 +58,7 @@ def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
 
 
 def function_of(workload: Workload) -> tirx.PrimFunc:
-    """Return the function that `workload_of` stored, without its original names and attributes."""
+    """Return the function that `workload_of` stored, which lacks its original names and attributes."""
     text = zlib.decompress(base64.b64decode(dict(workload.attributes)[_FUNCTION]))
     return tvm.ir.load_json(text.decode())
 
@@ -88,10 +88,10 @@ def _text_of(func: tirx.PrimFunc) -> str:
     nodes = graph["nodes"]
     for index, node in enumerate(list(nodes)):
         field = _NAMED.get(node["type"])
-        # Rename all but the root block, which rules look up by name.
+        # Rename all blocks except the root block, which MetaSchedule rules look up by name.
         if field is not None and nodes[node["data"][field]]["data"] != _ROOT:
             node["data"][field] = len(nodes)
             nodes.append({"type": "ffi.String", "data": f"n{index}"})
-    # Load and save again, since TVM then drops the unused old names.
+    # Save and load the function, because TVM drops unused old names in this way.
     text = tvm.ir.save_json(tvm.ir.load_json(json.dumps(graph)))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()

@@ -15,7 +15,7 @@ from schedules.tir.emit import i64
 
 @contextmanager
 def loops(axes: Sequence[Axis], parallel: bool = False) -> Iterator[Mapping[ir.Var, ir.Expr]]:
-    """Open one loop per axis, outermost first; if `parallel`, the outer ones are shared by the runtime's threads.
+    """Open one loop per axis, outermost first; if `parallel`, the runtime's threads share the outer loops.
 
     Yields:
         The value of each axis.
@@ -42,9 +42,9 @@ def lanes_for(extent: int, most: int) -> int:
 
 
 def cover(extent: int, lanes: int) -> tuple[int, int | None]:
-    """Return the number of whole vectors in an axis, and the start of one more that ends with the axis, or None.
+    """Return (number of full vectors in an axis, start of another vector that ends with the axis, or None).
 
-    The additional vector overlaps the one before it, and recomputes the same values.
+    The additional vector, for a remainder, overlaps the one before it, and recomputes the same values.
     """
     full, rest = divmod(extent, lanes)
     return full, extent - lanes if rest else None
@@ -52,6 +52,6 @@ def cover(extent: int, lanes: int) -> tuple[int, int | None]:
 
 @contextmanager
 def spread(count: int, parallel: bool) -> Iterator[ir.Expr]:
-    """Open a loop over `count` vectors; if `parallel` and long enough, it is shared by the runtime's threads."""
+    """Open a loop over `count` vectors; the runtime's threads share it if it is `parallel` and long enough."""
     with each_of(count, parallel and count >= PARALLEL_TASKS) as index:
         yield index

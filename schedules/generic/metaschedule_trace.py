@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops scheduled by MetaSchedule's rules, behind the interface of a kernel: its parameters are a trace.
 
-Rules and postprocessors are upstream's for CPUs, in upstream's order. Each seed gives one draw of every design: tiles
-that divide, levels of a computation, rfactors. What a postprocessor refuses is no candidate.
+Rules and postprocessors are TVM's for CPUs, in TVM's order. Each random seed samples one trace of every design space:
+tile sizes, compute locations, rfactors. Traces that a postprocessor rejects are no candidates.
 """
 
 import json
@@ -64,7 +64,7 @@ class Params:
     """A MetaSchedule trace.
 
     Attributes:
-        trace: MetaSchedule's, postprocessors included, as JSON.
+        trace: The trace of MetaSchedule, with the steps of postprocessors, as JSON.
     """
 
     trace: str
@@ -76,13 +76,13 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return the first trace that the rules draw."""
+    """Return the first trace that the rules sample."""
     return candidates(workload, core)[0]
 
 
 @lru_cache(maxsize=64)
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return the distinct traces that the rules draw; deterministic for a workload and core."""
+    """Return the distinct traces that the rules sample, which are deterministic for a workload and core."""
     func = loop_workload.function_of(workload)
     parallel = default_schedule.estimate(workload, default_schedule.Params(), core) >= PARALLEL_CYCLES
     found = (
@@ -94,7 +94,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Return the default schedule's estimate: nothing is known of a trace before it is measured."""
+    """Return the estimate of the default schedule, because traces have no cost model."""
     return default_schedule.estimate(workload, default_schedule.Params(), core)
 
 
@@ -104,10 +104,10 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Return the function with the trace applied.
+    """Return a copy of the workload's function with the trace applied.
 
     Raises:
-        ValueError: The trace is not of this function.
+        ValueError: The trace does not fit this function.
     """
     schedule = Schedule(_module(loop_workload.function_of(workload)))
     try:
@@ -125,10 +125,10 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _check(trace: Any) -> None:
-    """Refuse a trace with steps that no rule draws; a database is a file like any other.
+    """Check that a trace has only the steps of CPU rules; it may come from an untrusted database file.
 
     Raises:
-        ValueError: The trace has such a step, or is no trace.
+        ValueError: The trace has another step, or is no trace.
     """
     try:
         steps = [(str(kind), attributes) for kind, _, attributes, _ in trace[0]]
@@ -157,7 +157,7 @@ def _draw(func: tirx.PrimFunc, on: target.Target, parallel: bool, seed: int) -> 
 
 
 def _rules(parallel: bool) -> list[Any]:
-    """Return upstream's rules for LLVM, without those of single operators; threads only for enough work."""
+    """Return TVM's rules for LLVM, without rules for single operators; the rule for threads only if `parallel`."""
     threads = ms.schedule_rule.ParallelizeVectorizeUnroll(
         max_jobs_per_core=_JOBS if parallel else -1,
         max_vectorize_extent=_VECTOR_ELEMENTS,
@@ -173,7 +173,7 @@ def _rules(parallel: bool) -> list[Any]:
 
 
 def _target(workload: Workload, core: Core) -> target.Target:
-    """Return a target with one core: threads are not searched."""
+    """Return a target with one core, because numbers of threads are not searched."""
     triple = f"{loop_workload.machine_of(workload)}-linux-gnu"
     return target.Target({"kind": "llvm", "mtriple": triple, "num-cores": 1})
 
@@ -183,7 +183,7 @@ def _module(func: tirx.PrimFunc) -> tvm.IRModule:
 
 
 def _plain(value: Any) -> Any:
-    """Convert TVM's containers and numbers to those of JSON."""
+    """Convert TVM's containers and numbers to Python's, for JSON."""
     if isinstance(value, (str, bool, int, float)) or value is None:
         return value
     if isinstance(value, (prim.IntImm, prim.FloatImm)):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests of a stage that vectorise: flat offsets, no conditions on axes, and as few and long axes as possible.
+"""Division of a stage into loop nests that vectorise: flat offsets, no conditions on axes, few and long axes.
 
-if c <= i then a else b    →  two nests, i below c and from c (concat, pad)
+if c <= i then a else b    →  two nests, for i <= c and i > c (concat, pad)
 t[i / 4, i % 4]            →  i becomes two axes (a transposed tensor's reshape)
-x[i * 8 + j]               →  one axis, where every tensor is read and written so
+x[i * 8 + j]               →  one axis, if every offset has this form
 """
 
 import itertools
@@ -47,7 +47,7 @@ def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
 
     Args:
         stage: A stage as `fuse` returns it.
-        flat: For each tensor a buffer of one dimension; the nests load from these and write these.
+        flat: For each tensor, the one-dimensional buffer that the nests load and store instead.
         outside: Axes of loops around the stage.
     """
     for part in _unconditional(without_units(stage), outside):
@@ -56,7 +56,7 @@ def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
 
 
 def _unconditional(stage: Stage, outside: Sequence[Axis]) -> Iterator[Stage]:
-    """Yield the pieces of a stage in which its conditions on axes are decided."""
+    """Yield the parts of a stage in which its conditions on axes are constant."""
     if not conditions(stage):
         yield stage
         return
@@ -74,7 +74,7 @@ def _analyzer(axes: Sequence[Axis]) -> sym.Analyzer:
 
 
 def _simplified(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Return the stage with conditions that always hold or always fail decided, and with simplified offsets."""
+    """Return a copy of the stage without conditions that are constant, and with simplified offsets."""
     analyzer = _analyzer((*all_axes(stage), *outside))
 
     def change(expr: ir.Expr) -> ir.Expr | None:
@@ -97,7 +97,7 @@ def _simplified(stage: Stage, outside: Sequence[Axis]) -> Stage:
 
 
 def _returns(cast: prim.Cast) -> bool:
-    """Whether a cast of a binary32 value undoes the cast that made it from integers of 8 or 16 bits."""
+    """Whether a cast reverts the cast from 8-bit or 16-bit integers to float32 that is its operand."""
     inner = cast.value
     return (
         isinstance(inner, prim.Cast)
@@ -108,7 +108,7 @@ def _returns(cast: prim.Cast) -> bool:
 
 
 def _split(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Split each axis that some index divides by a constant into two axes."""
+    """Return a copy in which each axis that some index divides by a constant is split into two axes."""
     while True:
         found = next(
             (pair for expr in expressions(stage) for e in walk(expr) if (pair := _division(stage, e))), None
@@ -142,7 +142,7 @@ def _division(stage: Stage, expr: ir.Expr) -> tuple[Axis, int] | None:
 
 
 def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Axis]) -> Stage:
-    """Return one flat offset for each load and for the store."""
+    """Return a copy in which each load and the store have one flat offset."""
     analyzer = _analyzer((*all_axes(stage), *outside))
 
     def offset(buffer: ir.Var, indices: Sequence[ir.Expr]) -> ir.Expr:
@@ -165,7 +165,7 @@ def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
 
 
 def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Return the nest with offsets that TVM's passes keep; see `_truncated`.
+    """Return a copy of the nest with offsets that TVM's passes do not miscompile; see `_truncated`.
 
     The offsets must be flat and contain no loads.
     """
@@ -182,16 +182,16 @@ def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
 
 
 def _truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> ir.Expr:
-    """Rewrite floor division and modulo by constants, where the dividend may decrease along an axis, as truncated ones.
+    """Rewrite floor divisions and modulos by constants as truncated ones, if the dividend may decrease along an axis.
 
     FlattenBuffer of TVM 0.27 rewrites (c - i) // d, where i is a loop variable, to i // -d + c // d, and (c - i) % d
-    likewise: that is another element if c is no multiple of d. It only rewrites floor divisions, so these become
-    truncated ones, which are equal for numbers that are not negative.
+    likewise, which is wrong if c is no multiple of d. It only rewrites floor divisions; truncated divisions are equal
+    for dividends that are not negative.
 
     Args:
         offset: A flat offset.
-        axes: The loops around it.
-        analyzer: Knows the bounds of the axes.
+        axes: The loops around the offset.
+        analyzer: Analyzer to which the bounds of the axes were given.
     """
 
     def change(expr: ir.Expr) -> ir.Expr | None:
@@ -202,12 +202,12 @@ def _truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) ->
         ):
             return None
         if loads(expr.a):
-            return None  # FlattenBuffer does not look into what it cannot take for an iteration
+            return None  # FlattenBuffer rewrites no dividends with loads, only affine expressions of loop variables
         lowest = int(analyzer.const_int_bound(expr.a).min_value)
         if lowest == sym.ConstIntBound.NEG_INF:
-            return None  # a choice (if_then_else) has no bounds, and FlattenBuffer takes none for an iteration either
+            return None  # if_then_else has no bounds, and FlattenBuffer does not rewrite it
         inside, dtype, divisor = rebuild(expr.a, change), str(expr.ty.dtype), int(expr.b)
-        # As many divisors as it takes to make it positive.
+        # Number of divisors to add so that the dividend is not negative.
         times = max(0, -(lowest // divisor))
         raised = inside + tirx.IntImm(dtype, times * divisor)
         quotient = _TRUNCATED[type(expr)](raised, expr.b)
@@ -223,7 +223,7 @@ def _decreases(dividend: ir.Expr, axes: Sequence[Axis]) -> bool:
 
 
 def _merged(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Merge adjacent axes wherever all offsets allow it."""
+    """Return a copy in which adjacent axes are merged if all offsets allow it."""
     while True:
         reduced = stage.reduction.axes if stage.reduction else ()
         pairs = [*itertools.pairwise(stage.axes), *itertools.pairwise(reduced)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of a PrimFunc, as FuseTIR leaves it, into stages."""
+"""Parsing of a PrimFunc, as FuseTIR returns it, into stages."""
 
 import math
 from dataclasses import replace
@@ -30,7 +30,7 @@ def parse(func: tirx.PrimFunc) -> StagedFunction:
     """Parse a PrimFunc into stages.
 
     Raises:
-        UnsupportedError: Something is not a plain loop nest over a block with one store.
+        UnsupportedError: A part of the body is no serial loop nest over a block with one store.
     """
     if not isinstance(func.body, SBlockRealize):
         raise UnsupportedError("a body that is not a block")
@@ -60,7 +60,7 @@ def _stages(nest: tirx.Stmt) -> tuple[Stage, ...]:
     extents: dict[ir.Var, int] = {}
     while isinstance(nest, tirx.For):
         if not isinstance(nest.extent, prim.IntImm) or nest.kind != tirx.ForKind.SERIAL or nest.annotations:
-            raise UnsupportedError("a loop that is not plain")
+            raise UnsupportedError("a loop that is parallel, annotated or of symbolic extent")
         extents[nest.loop_var] = int(nest.extent)
         nest = nest.body
     if not isinstance(nest, SBlockRealize):
@@ -69,11 +69,11 @@ def _stages(nest: tirx.Stmt) -> tuple[Stage, ...]:
         raise UnsupportedError("a predicate")
     block = nest.block
     if block.match_buffers or block.alloc_buffers:
-        raise UnsupportedError(f"block {block.name_hint} with tensors of its own")
+        raise UnsupportedError(f"block {block.name_hint} with local tensors")
     for iter_var, value in zip(block.iter_vars, nest.iter_values, strict=True):
         whole = isinstance(value, ir.Var) and extents.pop(value, None) == int(iter_var.dom.extent)
         if not whole and int(iter_var.dom.extent) != 1:
-            raise UnsupportedError(f"block {block.name_hint} that is not bound to whole loops")
+            raise UnsupportedError(f"block {block.name_hint} whose axes are not bound to full loops")
     spatial = tuple(Axis(v.var, int(v.dom.extent)) for v in block.iter_vars if v.iter_type == _SPATIAL)
     reduced = tuple(Axis(v.var, int(v.dom.extent)) for v in block.iter_vars if v.iter_type == _REDUCE)
     if len(spatial) + len(reduced) != len(block.iter_vars):
@@ -86,14 +86,14 @@ def _stages(nest: tirx.Stmt) -> tuple[Stage, ...]:
         reduction = _reduction(store, block.init, reduced)
         stage = replace(stage, value=reduction.result, reduction=reduction)
     elif reduced:
-        raise UnsupportedError("a reduction without a start")
+        raise UnsupportedError("a reduction without an initial value")
     return (stage,)
 
 
 def _bare_condition(expr: ir.Expr) -> ir.Expr | None:
-    """Return the condition c of `0 < int64(c)`, or None for other expressions.
+    """Return the condition c of an expression `0 < int64(c)`; None for other expressions.
 
-    That is how `where` reads its condition; TVM's analysis of vectors fails on it.
+    TVM's `where` emits such expressions, for which TVM's analysis of vectors fails.
     """
     if not (isinstance(expr, prim.LT) and isinstance(expr.a, prim.IntImm) and int(expr.a) == 0):
         return None

@@ -3,14 +3,14 @@
 
     r = fl(1 / c), q = fl(x * r), e = fma(-q, c, x), x / c = fma(e, r, q)
 
-The last step rounds the quotient corrected by what q misses. It equals fl(x / c) unless something overflows or
-underflows (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990; with 33
-constants and every significand of x no difference was found). What underflows rounds to 0 either way, and nothing
-overflows, for x is limited first: to the last numbers whose rounded quotients are within the limits, which then needs
-no second look.
+The last step adds a correction to q and rounds once. The result equals fl(x / c) unless an intermediate value overflows
+or underflows (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990; no
+difference was found for 33 constants and every significand of x). A quotient that underflows rounds to 0 in both cases.
+Nothing overflows, because x is clamped first, to the range whose rounded quotients are within the limits; the quotients
+then need no clamp.
 
-A divisor that only the run knows, as of data that are quantised at run time, is looked at: if it is not in the usual
-range, or has the one significand that the theorem leaves out, x is divided.
+A divisor that is computed at run time (the scale of dynamically quantised data) is tested: if it is not in the usual
+range, or has the one significand that the theorem excludes, FDIV is used.
 """
 
 import math
@@ -42,7 +42,7 @@ _ALL_ONES = 1 - 2.0**-24
 
 @dataclass(frozen=True)
 class Rounded:
-    """clamp(round_half_even(x / constant), low, high) + zero_point."""
+    """A quantising division by a constant: clamp(round_half_even(x / constant), low, high) + zero_point."""
 
     x: ir.Expr
     constant: float
@@ -67,9 +67,9 @@ def rounded_quotient(expr: ir.Expr) -> Rounded | None:
 
 
 def limited_quotient(expr: ir.Expr) -> ir.Call | None:
-    """Return the rounded quotient by a value of the run in `cast(max(min(round(x / c) + zero_point, high), low))`.
+    """Return round(x / c) in `cast(max(min(round(x / c) + zero_point, high), low))` with c of run time, or None.
 
-    The limits and the zero point have 8 or 16 bits, so that no quotient beyond 2^16 makes a difference.
+    The limits and the zero point have 8 or 16 bits, so that quotients beyond 2^16 need not be exact.
     """
     if not (isinstance(expr, prim.Cast) and element(expr).lstrip("u") in {"int8", "int16"}):
         return None
@@ -87,7 +87,7 @@ def limited_quotient(expr: ir.Expr) -> ir.Call | None:
 
 
 def divide(v: Vector, x: ir.Expr, divisor: ir.Var) -> ir.Expr:
-    """Emit x / divisor, where that is at most 2^16 in magnitude, and a number at least so large elsewhere."""
+    """Emit x / divisor if its magnitude is at most 2^16, else any number of at least this magnitude."""
 
     def number(value: float) -> ir.Expr:
         return tirx.const(value, "float32")
@@ -111,7 +111,7 @@ def divide(v: Vector, x: ir.Expr, divisor: ir.Var) -> ir.Expr:
 
 
 def compute(v: Vector, x: ir.Expr, rounded: Rounded) -> ir.Expr:
-    """Emit the clamped quotient, not yet rounded."""
+    """Emit the clamped quotient before rounding."""
     c = np.float32(rounded.constant)
     limited = v.minimum(v.maximum(x, -_last(-rounded.low, c)), _last(rounded.high, c))
     reciprocal = v.const(float(np.float32(1) / c))
@@ -134,7 +134,7 @@ def _rounded(parts: tuple[ir.Expr, float, float], zero_point: int) -> Rounded | 
 
 
 def _between(expr: ir.Expr) -> tuple[ir.Expr, float, float]:
-    """Strip constant limits (min, max) off an expression; return it with the least and the greatest limit."""
+    """Return (operand, lower limit, upper limit) of an expression that clamps an operand by constant min and max."""
     low, high = -math.inf, math.inf
     while isinstance(expr, (prim.Min, prim.Max)) and isinstance(expr.b, prim.FloatImm):
         bound = float(expr.b.value)
@@ -144,7 +144,7 @@ def _between(expr: ir.Expr) -> tuple[ir.Expr, float, float]:
 
 
 def _last(most: float, c: np.float32) -> float:
-    """Return the greatest binary32 whose quotient by c rounds to at most `most`."""
+    """Return the maximum binary32 number whose quotient by c rounds to at most `most`."""
     x = np.float32((most + 0.5) * float(c))
     while np.rint(x / c) > most:
         x = np.nextafter(x, np.float32(-np.inf))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests with a reduction: accumulators in registers, in lanes along an axis of the result or a reduced one.
+"""Emission of loop nests with a reduction: vector accumulators, along an axis of the result or a reduced axis.
 
-Sums of bytes are taken in 16 bits as far as these hold them, by one widening addition for eight bytes.
+Bytes are summed in 16 bits as long as these cannot overflow, by one widening addition per eight bytes.
 
-Each element is reduced by one task, in an order that follows from the shapes alone.
+Each element is reduced by one task, in an order that depends on the shapes alone.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
 
 
 def vector_axis(nest: Stage, reduction: StageReduction) -> Axis | None:
-    """Return the axis to vectorise: that with the fewest loads and stores of single elements; None if none is."""
+    """Return the axis to vectorise, with the fewest loads and stores of single elements; None if there is none."""
     found = loads(reduction.term)
 
     def price(axis: Axis) -> float:
@@ -46,7 +46,7 @@ def vector_axis(nest: Stage, reduction: StageReduction) -> Axis | None:
         strided = sum(shuffled_stride(load, axis.var) is not None for load in found)
         single = sum(step not in {0, 1} for step in steps) - strided / 2
         stored = step_of(nest.indices[0], axis.var)
-        # A reduced axis ends with a sum across lanes, an axis of the result with a store.
+        # After the loop, vectors along a reduced axis need a sum across lanes, vectors along another axis a store.
         return single + (0.25 if stored == 0 else 0.0 if stored == 1 else 1.0) + 1.0 / axis.extent
 
     axes = [axis for axis in (*nest.axes, *reduction.axes) if axis.extent > 1]
@@ -61,7 +61,7 @@ UNROLL = 4
 
 
 def byte_sum(nest: Stage) -> ir.Expr | None:
-    """Return the 8-bit tensor load that a nest sums in int32 along an axis of at least `UNROLL`; None for others."""
+    """Return the 8-bit load whose elements a nest sums in int32 (at least `UNROLL` of them); None for other nests."""
     found = nest.reduction
     if found is None or found.kind != "sum" or not isinstance(found.term, prim.Cast):
         return None
@@ -73,7 +73,7 @@ def byte_sum(nest: Stage) -> ir.Expr | None:
 
 
 class _ReductionTile:
-    """Emitter of one nest with a reduction."""
+    """Emitter of the code of one nest with a reduction."""
 
     def __init__(
         self, nest: Stage, reduction: StageReduction, along: Axis | None, place: VectorPosition
@@ -88,7 +88,7 @@ class _ReductionTile:
         self.outer = [axis for axis in outer if axis is not self.row]
 
     def _shared_rows(self, axes: Sequence[Axis]) -> Axis | None:
-        """Return an axis along which the vectors that are read stay the same; None if there is none."""
+        """Return an axis along which all loaded vectors are the same; None if there is none."""
         if self.along is None:
             return None
         found = [load.indices[0] for load in loads(self.reduction.term)]
@@ -96,7 +96,7 @@ class _ReductionTile:
         return next((a for a in reversed(axes) if any(step_of(v, a.var) == 0 for v in vectors)), None)
 
     def emit(self, parallel: bool) -> str:
-        """Emit the whole nest; return the description of its form."""
+        """Emit the code of the nest; return a short description of it for reports."""
         rows = min(ROWS, self.row.extent) if self.row else 1
         with loops(self.outer, parallel) as at:
             here = replace(self.place, at={**self.place.at, **at})
@@ -130,7 +130,7 @@ class _ReductionTile:
         return [replace(place, at={**place.at, self.row.var: first + i64(r)}) for r in range(rows)]
 
     def _vector(self, place: VectorPosition, first: ir.Expr, rows: int) -> None:
-        """Emit one vector of the result for each row."""
+        """Emit one vector of the result for each of `rows`."""
         assert self.along is not None
         here = replace(place, at={**place.at, self.along.var: first}, along=self.along.var, lanes=self.lanes)
         acc = self._accumulators(rows, self.lanes, self.reduction.init)
@@ -144,7 +144,7 @@ class _ReductionTile:
             self._finish(_part(acc, number, self.lanes), row)
 
     def _bytes(self, acc: tirx.Buffer, place: VectorPosition, byte: ir.Expr) -> None:
-        """Emit the sum of all bytes, into the only accumulator."""
+        """Emit the sum of the nest's bytes into its single accumulator."""
         *others, last = self.reduction.axes
         half = "int16" if element(byte) == "int8" else "uint16"
 
@@ -175,7 +175,7 @@ class _ReductionTile:
                 some(inside, i64(blocks * BYTES), rest)
 
     def _element(self, place: VectorPosition, rows: int) -> None:
-        """Emit one element of the result for each row."""
+        """Emit one element of the result for each of `rows`."""
         others = [axis for axis in self.reduction.axes if axis is not self.along]
         lanes = self.lanes
         extent = self.along.extent if self.along else 1
@@ -199,7 +199,7 @@ class _ReductionTile:
             self._finish(T.Bind(total), row)
 
     def _accumulators(self, rows: int, lanes: int, start: ir.Expr) -> tirx.Buffer:
-        # Access the accumulators only by whole vectors at constant offsets, so that LLVM keeps them in registers.
+        # Load and store accumulators as full vectors at constant offsets, so that LLVM keeps them in registers.
         acc = T.alloc_buffer((rows * lanes,), self.dtype, layout=None)
         for row in range(rows):
             store(acc, i64(row * lanes), start, lanes)
@@ -214,7 +214,7 @@ class _ReductionTile:
         return combine(self.reduction.kind, a, b)
 
     def _folded(self, vector: ir.Expr) -> ir.Expr:
-        """Combine all lanes of a vector into one, halves first."""
+        """Emit the reduction of a vector's lanes to one, by combining halves repeatedly."""
         lanes = lanes_of(vector)
         while lanes > 1:
             lanes //= 2
@@ -238,7 +238,7 @@ class _ReductionTile:
 
 
 def combine(kind: Kind, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Combine two partial results of a reduction."""
+    """Emit the combination of two partial results of a reduction."""
     if kind in {"max", "min"}:
         if element(a).startswith("float"):
             return functions_f32.extremum({"max": "maximum", "min": "minimum"}[kind], a, b)
@@ -251,7 +251,7 @@ def _part(acc: tirx.Buffer, number: int, lanes: int) -> ir.Expr:
 
 
 def _neutral(reduction: StageReduction, dtype: str) -> ir.Expr:
-    """Return the neutral element, with which vectors start; the actual start value joins the last elements."""
+    """Return the neutral element: vectors start from it, and the reduction's initial value is combined at the end."""
     if reduction.kind in {"max", "min"}:
         return reduction.init
     return tirx.const(0 if reduction.kind == "sum" else 1, dtype)

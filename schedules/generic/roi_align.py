@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Average RoiAlign with loops that end for every box, and a sum that begins with 0.
+"""Average RoiAlign with loops that terminate for every box, and a sum that is initialised.
 
-A bin of a box is the average of grid x grid samples, grid = ceil(bin size) where the model gives no ratio. TVM's loops
-run as often as the boxes say: those of a box of infinite size never end, and one without extent has a sum that nobody
-initialises. A sample beyond the image is 0, so the loops here begin with the first sample inside the image:
+A bin of a box is the average of grid x grid samples; grid = ceil(bin size) if the model does not set a ratio. In TVM's
+loops the trip count is grid: for a box of infinite size they never end, and for an empty box the sum is not
+initialised. Samples outside of the image are 0, so the loops here start with the first sample inside the image:
 
-    sample k of a bin is at    start + (k + 0.5) size / grid,    size / grid > 1/2 where grid = ceil(size) > 1
+    sample k of a bin is at    start + (k + 0.5) size / grid,    size / grid > 1/2 if grid = ceil(size) > 1
 
-so at most 2 H + 6 samples are read along an axis of H pixels. Boxes with more than 2^24 samples a bin, infinite ones
-and those of NaN have the average 0, as all but a negligible part of their samples is beyond the image.
+so at most 2 H + 6 samples are read along an axis of H pixels. Boxes with more than 2^24 samples per bin, infinite boxes
+and boxes with NaN have the average 0, since all but a negligible part of their samples is outside of the image.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _MOST_SAMPLES = 1 << 24
 
 @dataclass(frozen=True)
 class _Samples:
-    """The samples of a bin along one axis that may lie inside the image.
+    """The samples of a bin, along one axis, that may be inside the image.
 
     Attributes:
-        grid: Number of samples, inside the image or not, as a float.
-        first: Index of the first of them that is read, as a float.
-        start: Coordinate at which the bin begins.
+        grid: Number of all samples of the bin along the axis, as a float.
+        first: Index of the first sample that is read, as a float.
+        start: Coordinate of the start of the bin.
         size: Extent of the bin.
         axis: Loop over the samples that are read.
     """
@@ -41,17 +41,17 @@ class _Samples:
 
     @property
     def index(self) -> ir.Expr:
-        """Index of the loop's sample, as a float."""
+        """Index of the current sample of the loop, as a float."""
         return self.first + tirx.Cast(str(self.first.ty.dtype), self.axis)
 
     @property
     def at(self) -> ir.Expr:
-        """Coordinate of the loop's sample."""
+        """Coordinate of the current sample of the loop."""
         return self.start + (self.index + 0.5) * self.size / self.grid
 
 
 def legalize(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Legalise averages over boxes; leave maxima to TVM."""
+    """Legalise RoiAlign by averages; RoiAlign by maxima is legalised by TVM."""
     attrs = call.attrs
     if str(attrs.mode) != "avg" or str(attrs.layout) != "NCHW":
         return ir.Op.get(NAME).get_attr("FLegalize")(builder, call)
@@ -105,10 +105,10 @@ def _samples(
     Args:
         name: Name of the loop.
         bin_: Index of the bin.
-        low: Where the box begins.
-        high: Where it ends.
-        size: Pixels of the image.
-        bins: Number of bins.
+        low: Coordinate of the start of the box.
+        high: Coordinate of the end of the box.
+        size: Number of pixels of the image along the axis.
+        bins: Number of bins along the axis.
         attrs: Attributes of the operator.
     """
     dtype = str(low.ty.dtype)
@@ -125,7 +125,7 @@ def _samples(
     grid = tirx.ceil(each)
     is_counted = tirx.all(grid >= number(1), grid <= number(_MOST_SAMPLES))
     grid = tirx.if_then_else(is_counted, grid, number(0))
-    # Start one sample earlier, since rounding may move a sample to the edge at -1.
+    # Start one sample earlier, because rounding may move a sample to the edge at -1.
     before = tirx.ceil((number(-1) - start) * grid / each - number(0.5)) - number(1)
     first = tirx.if_then_else(is_counted, tirx.max(tirx.min(before, grid), number(0)), number(0))
     most = tirx.Cast("int32", 2 * size + 6)
@@ -134,7 +134,7 @@ def _samples(
 
 
 def _sample(data: te.Tensor, image: tuple[ir.Expr, ir.Expr], y: ir.Expr, x: ir.Expr) -> ir.Expr:
-    """Return the bilinear sample at a coordinate: 0 beyond the image, the pixel at the edge near it."""
+    """Return the bilinear sample at (y, x): 0 outside of the image, the nearest pixel close to an edge."""
     limits = [int(size) for size in data.shape[2:]]
     is_outside = tirx.any(*(tirx.any(at < -1, at > size) for at, size in zip((y, x), limits, strict=True)))
     inside = [tirx.min(tirx.max(at, 0), size - 1) for at, size in zip((y, x), limits, strict=True)]

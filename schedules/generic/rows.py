@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop fusion across stages that go through the same rows, such as those of softmax and layer norm.
+"""Loop fusion across stages that iterate over the same rows, such as those of softmax and layer norm.
 
     for row: t[row] = f(x[row])
     for row: y[row] = g(t[row])      →      for row: { t = f(x[row]); y[row] = g(t) }
 
-A row of the intermediate tensor is then still in L1, and that tensor is one row. A loop along which a reduced tensor is
-contiguous is not shared, since vectors go along it, as in an argmax over channels that come first.
+A row of the intermediate tensor is then still in L1, and the tensor needs space for one row only. A loop along which a
+reduced tensor is contiguous is not shared, because it is vectorised (such as an argmax over a leading channel axis).
 """
 
 import itertools
@@ -22,11 +22,11 @@ from schedules.generic.stages import Axis, Stage, StagedFunction, shape_of, with
 
 @dataclass(frozen=True)
 class RowLoops:
-    """A program whose stages share their outermost loops.
+    """A program, and the outermost loops that all its stages share.
 
     Attributes:
-        axes: The shared loops; without any, the program is as it was.
-        program: The rest, in which the shared axes are free.
+        axes: The shared loops; if there are none, the program is unchanged.
+        program: The stages without the shared loops, whose variables are free in it.
     """
 
     axes: tuple[Axis, ...]
@@ -34,7 +34,7 @@ class RowLoops:
 
 
 def share_rows(program: StagedFunction) -> RowLoops:
-    """Move as many outer loops as possible out of all stages, to be run once around them."""
+    """Move as many outer loops as possible out of the stages, so that all stages share them."""
     stages = [without_units(stage) for stage in program.stages]
     depth = 0
     if len(stages) > 1:
@@ -49,9 +49,9 @@ def share_rows(program: StagedFunction) -> RowLoops:
 
 
 def _shared(program: StagedFunction, depth: int) -> bool:
-    """Whether the first `depth` loops of all stages go through the same rows of the tensors between the stages.
+    """Whether the first `depth` loops of all stages iterate over the same rows of the tensors between the stages.
 
-    Some stage keeps a loop: a row of one element has no vectors.
+    At least one stage must keep a loop, because rows of one element have no vectors.
     """
     if not any(stage.reduction or len(stage.axes) > depth for stage in program.stages):
         return False
@@ -70,7 +70,7 @@ def _shared(program: StagedFunction, depth: int) -> bool:
 
 
 def _has_vectors(stages: Sequence[Stage], depth: int) -> bool:
-    """Whether some reduction reads contiguously along its loop number `depth`, which then is left to it as vectors."""
+    """Whether a reduction reads contiguously along its loop of index `depth`, which must then be vectorised."""
     return any(
         len(load.indices)
         and load.indices[-1].same_as(stage.axes[depth].var)
@@ -97,7 +97,7 @@ def _row_of(tensor: ir.Var, depth: int) -> tirx.Buffer:
 
 
 def _inside(stage: Stage, rows: tuple[Axis, ...], inside: Mapping[ir.Var, tirx.Buffer]) -> Stage:
-    """Return the stage for one row, in which the shared axes are free variables."""
+    """Return a copy of the stage for one row, in which the shared axes are free variables."""
     depth = len(rows)
 
     def kept(tensor: ir.Var, indices: Sequence[ir.Expr]) -> list[ir.Expr]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain loops of scatters, with an index for each axis: TVM's count all axes as one, where no index can be checked.
+"""Loops of scatters with one index per axis; TVM's loops flatten all axes, so that indices cannot be checked.
 
-y = x; for i: y[…, t[i], …] ∘= u[i]        in the order of i, as the front ends define it
+y = x; for i: y[…, t[i], …] ∘= u[i]        in ascending i, as the front ends define
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         index = tirx.Select(index < i64(0), index + _int64(sizes[axis]), index)
         return [*at[:axis], index, *at[axis + 1 :]]
 
-    # torch lets updates be larger than the indices.
+    # PyTorch allows updates that are larger than the indices.
     return _scatter(builder, call, indices.ty.shape, place)
 
 

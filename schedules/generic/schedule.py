@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generic schedule: vector code and threads for a function that no hand-written kernel takes."""
+"""The generic schedule: vector code and threads for a function without a hand-written kernel."""
 
 import math
 from collections.abc import Mapping
@@ -41,14 +41,14 @@ calls."""
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A function after scheduling.
+    """The result of scheduling a function.
 
     Attributes:
-        func: Scheduled, or as it was.
-        done: The applied steps, or why there are none.
-        kernel: Name of its family; see `families`.
-        cycles: Cycles of one call on one core, roughly; None where it is as it was.
-        rejected: Why it is of no family.
+        func: The scheduled function, or the unchanged function.
+        done: Description of the applied schedule, or why there is none.
+        kernel: Name of the function's family; see `families`.
+        cycles: Rough cycles of one call on one core; None if the function is unchanged.
+        rejected: Why the function belongs to no family.
         moves: Whether the function only copies or rearranges elements.
     """
 
@@ -61,7 +61,7 @@ class Scheduled:
 
 
 def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
-    """Schedule a PrimFunc of plain loops; return any other unchanged, with the reason.
+    """Schedule a PrimFunc of serial loops; other functions are returned unchanged, with the reason.
 
     Args:
         func: Fused loops as FuseTIR returns them; arguments are dense tensors.
@@ -71,7 +71,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
         program = _hide_wrapping(fuse(parse(func)))
         first = _first_element(program)
         if first is not None and _count(program.params[0]) == _count(program.params[-1]):
-            # Leave the copy unscheduled, so that the memory planner recognises it.
+            # Do not schedule a copy, so that the memory planner recognises it.
             return Scheduled(func, "unscheduled: a copy of consecutive elements", moves=True)
         rows = share_rows(program)
         scheduled, emitter = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
@@ -84,11 +84,11 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     kernel, rejected = families.name_of(emitter.nests, where)
     cycles = where.rows * sum(_cycles(stage) for stage in rows.program.stages)
     moves = all(stage.reduction is None and _is_move(stage.value) for stage in program.stages)
-    return Scheduled(in_root_block(scheduled), emitter.said(), kernel, cycles, rejected, moves)
+    return Scheduled(in_root_block(scheduled), emitter.description(), kernel, cycles, rejected, moves)
 
 
 def _hide_wrapping(program: StagedFunction) -> StagedFunction:
-    """Hide casts that may wrap around from TVM's simplifier, which decides the conditions of nests."""
+    """Return a copy whose casts that may wrap around are hidden from TVM's simplifier; see `wrapping_casts`."""
 
     def hidden(stage: Stage) -> Stage:
         ranges = [(axis.var, ir.Range(0, axis.extent)) for axis in all_axes(stage)]
@@ -126,7 +126,7 @@ def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _StageEmitter]
     program = rows.program
     count = len(program.params) + len(program.temporaries)
     if count > _MOST_TENSORS:
-        raise UnsupportedError(f"{count} tensors; at most {_MOST_TENSORS} are taken")
+        raise UnsupportedError(f"{count} tensors; at most {_MOST_TENSORS} are supported")
     flat = {
         tensor: tirx.decl_buffer((math.prod(shape_of(tensor)),), str(tensor.ty.dtype), tensor.name)
         for tensor in (*program.params, *program.temporaries)
@@ -145,7 +145,7 @@ def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _StageEmitter]
 
 @dataclass
 class _StageEmitter:
-    """Emitter of the scheduled body; `done` describes each nest of `nests` in words."""
+    """Emitter of the scheduled body; `done` has a description of each nest in `nests`."""
 
     rows: RowLoops
     flat: Mapping[ir.Var, tirx.Buffer]
@@ -154,7 +154,7 @@ class _StageEmitter:
     done: list[str] = field(default_factory=list)
     nests: list[Stage] = field(default_factory=list)
 
-    def said(self) -> str:
+    def description(self) -> str:
         """Return the description of the schedule, for reports."""
         rows = " x ".join(str(axis.extent) for axis in self.rows.axes)
         return (f"rows of {rows}: " if rows else "") + "; ".join(dict.fromkeys(self.done))
@@ -175,7 +175,7 @@ class _StageEmitter:
                 self.done.append(emit(nest, VectorPosition(at, self.buffers, self.neon), threads))
 
     def rows_in_tasks(self) -> None:
-        """Emit all stages row by row; the runtime's threads share many rows."""
+        """Emit a loop over rows around all stages; the runtime's threads share it if it is long enough."""
         axes, program = self.rows.axes, self.rows.program
         count = math.prod(axis.extent for axis in axes)
         big = count * sum(_cycles(stage) for stage in program.stages) >= PARALLEL_CYCLES
@@ -203,12 +203,12 @@ def _cycles(stage: Stage) -> float:
 
 
 def _vectors(value: ir.Expr) -> float:
-    """Return the share of a vector register that an element of a value takes."""
+    """Return the fraction of a vector register that an element of a value occupies."""
     return int("".join(filter(str.isdigit, element(value))) or 8) / 8 / _VECTOR_BYTES
 
 
 def _instructions(value: ir.Expr, along: Axis | None) -> float:
-    """Return the instructions of an expression for each step of the innermost loop, along an axis if that is known."""
+    """Return the instructions of an expression per iteration of the innermost loop, which is `along` unless None."""
     if along is None:
         return cost(value) + len(loads(value))
     spent = loop_cost(value, along.var)

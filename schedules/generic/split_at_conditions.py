@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splitting of a stage at the places where conditions on its axes change, as those of concat and pad do."""
+"""Splitting of a stage at the indices where conditions on its axes (such as those of concat and pad) change."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ _COMPARE: dict[type, Callable[[int], bool]] = {
 
 
 def parts(stage: Stage) -> Iterator[Stage]:
-    """Split a stage where conditions on its axes change; yield it whole if that takes more than `_MOST_NESTS` parts."""
+    """Yield the parts of a stage between changes of its conditions; the unsplit stage if they exceed `_MOST_NESTS`."""
     cuts: dict[ir.Var, set[int]] = {axis.var: set() for axis in stage.axes}
     for condition in conditions(stage):
         _find_cuts(condition, cuts)
@@ -51,7 +51,7 @@ def parts(stage: Stage) -> Iterator[Stage]:
 
 
 def conditions(stage: Stage) -> list[ir.Expr]:
-    """Return the conditions of a stage by which it branches, or chooses an index."""
+    """Return the conditions of a stage's conditional expressions, including those inside indices."""
     inside = [inner for expr in expressions(stage) for inner in walk(expr)]
     branches = [inner.args[0] for inner in inside if call_name(inner) == CONDITIONAL]
     indices = [index for load in inside if isinstance(load, TensorLoad) for index in load.indices]
@@ -60,7 +60,7 @@ def conditions(stage: Stage) -> list[ir.Expr]:
 
 
 def _find_cuts(condition: ir.Expr, cuts: Mapping[ir.Var, set[int]]) -> None:
-    """Collect the places where a condition on one axis, such as `axis + a < b`, changes, into `cuts`."""
+    """Add to `cuts` the indices at which a condition on one axis, such as `axis + a < b`, changes."""
     for part in walk(condition):
         if type(part) not in _COMPARE:
             continue
@@ -79,5 +79,5 @@ def _find_cuts(condition: ir.Expr, cuts: Mapping[ir.Var, set[int]]) -> None:
 
 
 def _holds(comparison: ir.Expr, difference: int) -> bool:
-    """Whether a comparison holds if its left side minus its right side is `difference`."""
+    """Whether a comparison is true if its left side minus its right side equals `difference`."""
     return _COMPARE[type(comparison)](difference)

@@ -17,7 +17,7 @@ Kind = Literal["sum", "product", "max", "min"]
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop from 0 up to `extent`."""
+    """A loop from 0 to `extent` (exclusive)."""
 
     var: ir.Var
     extent: int
@@ -25,14 +25,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class StageReduction:
-    """The reduction of a stage: how the terms of each output element are combined.
+    """The reduction of a stage, which combines the terms of each output element.
 
     Attributes:
-        kind: How terms are combined.
-        axes: Axes that are reduced.
-        init: Start value.
-        term: The term for one index of the axes.
-        result: Variable of the stage's value that stands for the combined terms.
+        kind: Kind of combination: sum, product, maximum or minimum.
+        axes: The reduced axes.
+        init: Initial value.
+        term: The expression of a term, for one index of the axes.
+        result: The variable that stands for the combined terms in the stage's value.
     """
 
     kind: Kind
@@ -44,7 +44,7 @@ class StageReduction:
 
 @dataclass(frozen=True)
 class Stage:
-    """`target[indices] = value` for all values of the axes."""
+    """A loop nest: `target[indices] = value` for all values of the axes."""
 
     target: ir.Var
     axes: tuple[Axis, ...]
@@ -59,7 +59,7 @@ class Stage:
 
     @property
     def work(self) -> int:
-        """Number of elements that the stage computes, or combines if it reduces."""
+        """Number of elements that the stage computes; for a reduction, the number of combined terms."""
         terms = self.reduction.axes if self.reduction else ()
         return self.size * math.prod(axis.extent for axis in terms)
 
@@ -85,7 +85,7 @@ def shape_of(buffer: ir.Var) -> tuple[int, ...]:
 
 
 def each(stage: Stage, function: Callable[[ir.Expr], ir.Expr]) -> Stage:
-    """Apply a function to the indices, the value, and the reduction's term and initial value of a stage."""
+    """Return a copy with a function applied to indices, value, and the reduction's term and initial value."""
     reduction = stage.reduction
     if reduction:
         reduction = replace(reduction, term=function(reduction.term), init=function(reduction.init))
@@ -98,7 +98,7 @@ def each(stage: Stage, function: Callable[[ir.Expr], ir.Expr]) -> Stage:
 
 
 def with_axes(stage: Stage, axes: Sequence[Axis], reduced: Sequence[Axis]) -> Stage:
-    """Return the stage with other loop axes and reduction axes."""
+    """Return a copy of the stage with other loop axes and reduction axes."""
     reduction = replace(stage.reduction, axes=tuple(reduced)) if stage.reduction else None
     return replace(stage, axes=tuple(axes), reduction=reduction)
 
@@ -109,7 +109,7 @@ def all_axes(stage: Stage) -> tuple[Axis, ...]:
 
 
 def without_units(stage: Stage) -> Stage:
-    """Return the stage without axes of extent 1."""
+    """Return a copy of the stage without axes of extent 1."""
     zero = {axis.var: tirx.IntImm(str(axis.var.ty.dtype), 0) for axis in all_axes(stage) if axis.extent == 1}
     stage = each(stage, partial(substitute, values=zero))
     reduced = stage.reduction.axes if stage.reduction else ()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests that read along one axis and write along another: blocks that are transposed in registers.
+"""Emission of loop nests that read along one axis and write along another: blocks are transposed in registers.
 
-A block is computed as vectors along the axis that is read contiguously, so that conversions on the way are vector code,
-and turned round as what is stored, which is often narrower.
+A block is computed as vectors along the axis that is read contiguously, so that conversions are vector code. The values
+to store, whose dtype is often narrower, are then transposed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,9 +37,9 @@ INTERLEAVED_LANES = 16
 
 
 def transposition(nest: Stage, along: Axis) -> Axis | None:
-    """Return the axis along which all loads are contiguous, if they are not along `along`; else None."""
+    """Return the axis along which all loads are contiguous, if it is not `along`; else None."""
     found = loads(nest.value)
-    # A vector of Booleans has one bit per element, and memory one byte.
+    # Not for Booleans: a vector has one bit per element, memory one byte.
     if element(nest.value) == "bool" or all(step_of(load.indices[0], along.var) in {0, 1} for load in found):
         return None
     for axis in reversed(nest.axes):
@@ -55,9 +55,9 @@ def is_interleaved(nest: Stage, along: Axis, read: Axis) -> bool:
 
 
 def interleaved_values(nest: Stage, along: Axis) -> list[ir.Expr]:
-    """Return a nest's value for each index of a short axis, without conditions that this index decides.
+    """Return a nest's value for each index of the short axis `along`, without conditions that depend on it.
 
-    Such are those of a shuffle of channels: whether the element is of the first or the second of two joined tensors.
+    A channel shuffle has such a condition: whether an element is from the first or the second of two joined tensors.
     """
     analyzer = sym.Analyzer()
     for axis in nest.axes:
@@ -77,7 +77,7 @@ def interleaved_values(nest: Stage, along: Axis) -> list[ir.Expr]:
 
 
 def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: VectorPosition, parallel: bool) -> str:
-    """Emit a nest in transposed blocks; return a short description of its form for reports."""
+    """Emit the code of a nest in transposed blocks; return a short description of it for reports."""
     outer = [axis for axis in nest.axes if axis is not along and axis is not read]
     interleaved = is_interleaved(nest, along, read)
     bits = int(element(nest.value).lstrip("abdefilnotu"))
@@ -108,7 +108,7 @@ def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: VectorPositio
 
 
 def _each(extent: int, step: int, body: Callable[[ir.Expr], None], parallel: bool = False) -> None:
-    """Emit `body` for the start of each block of an axis; the last may overlap the one before it."""
+    """Emit `body` for the start of each block of an axis; the last block may overlap the one before it."""
     full, last = cover(extent, step)
     if full == 1:
         body(i64(0))
@@ -120,14 +120,14 @@ def _each(extent: int, step: int, body: Callable[[ir.Expr], None], parallel: boo
 
 
 def _interleaved(vectors: Sequence[ir.Expr]) -> ir.Expr:
-    """Return lane 0 of each vector, then lane 1 of each, …; LLVM makes one ST2, ST3 or ST4 of this and its store."""
+    """Return lane 0 of each vector, then lane 1 of each, …; LLVM combines this and its store to ST2, ST3 or ST4."""
     lanes = lanes_of(vectors[0])
     order = [lane + lanes * vector for lane in range(lanes) for vector in range(len(vectors))]
     return tirx.Shuffle(list(vectors), order)
 
 
 def _turned(rows: Sequence[ir.Expr]) -> list[ir.Expr]:
-    """Return the transposed block: as many vectors as a row has lanes; both numbers are powers of two.
+    """Return a transposed block: as many vectors as a row has lanes; both numbers are powers of two.
 
     Zipping row i with row i + n/2 interleaves two halves; after log2(n) rounds the vectors, one after the other, are
     the transposed block.

@@ -41,11 +41,11 @@ class VectorPosition:
 
     Attributes:
         at: Value of each axis; for `along`, that of the first lane.
-        buffers: Flat tensor of the nest → the buffer that holds it.
-        neon: Whether AArch64's own instructions may be used.
+        buffers: For each flat tensor of the nest, the buffer in the emitted code.
+        neon: Whether AArch64 intrinsics may be used.
         along: The axis that the lanes follow.
         lanes: Number of lanes.
-        bind: Whether loads are bound to variables, which those guarded by a condition must not be.
+        bind: Whether loads are bound to variables; loads under a condition must not be.
     """
 
     at: Mapping[ir.Var, ir.Expr]
@@ -56,7 +56,7 @@ class VectorPosition:
     bind: bool = True
 
     def lane(self, number: int) -> "VectorPosition":
-        """Return the position of one lane, as a scalar position."""
+        """Return the scalar position of one lane."""
         if self.along is None:
             return self
         at = {**self.at, self.along: self.at[self.along] + i64(number)}
@@ -113,7 +113,7 @@ def _varies(expr: ir.Expr, place: VectorPosition) -> bool:
 
 
 def _limited_quotient(expr: ir.Expr, rounding: ir.Call, place: VectorPosition) -> ir.Expr:
-    """Emit an expression around a rounded quotient by a value that all lanes share."""
+    """Emit an expression that contains a rounded quotient, whose divisor is the same for all lanes."""
     division = rounding.args[0]
     x, divisor = _bound(compute(division.a, place), place), _bound(compute(division.b, place), place)
     whole = _bound(_rounded(T.Bind(quotient.divide(Vector(lanes_of(x)), x, divisor))), place)
@@ -144,7 +144,7 @@ def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: VectorPosi
         return _rounded(operands[0])
     if isinstance(expr, prim.Cast):
         if lanes > 1 and element(operands[0]) == "bool":
-            # TVM's analysis of a variable fails at a cast of compared vectors, one of which is a broadcast.
+            # Not bound to a variable: TVM's analysis fails for a cast of a comparison with a broadcast vector.
             one, zero = (splat(tirx.const(number, dtype), lanes) for number in (1, 0))
             return tirx.Select(operands[0], one, zero)
         return tirx.Cast(wide, operands[0])
@@ -160,7 +160,7 @@ def _bound(value: ir.Expr, place: VectorPosition) -> ir.Expr:
 
 
 def _conditional(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
-    """Emit a conditional: one branch if all lanes share the condition, else one branch a lane."""
+    """Emit a conditional expression: one branch if all lanes share the condition, else one branch per lane."""
     condition, yes, no = expr.args
     if place.along is not None and uses(condition, place.along):
         return _by_lane(expr, place)
@@ -172,7 +172,7 @@ def _conditional(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
 
 def _by_lane(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
     if place.along is None:
-        raise UnsupportedError("a scalar that is not one")
+        raise UnsupportedError("a vector expression without a vector axis")
     scalars = [compute(expr, place.lane(number)) for number in range(place.lanes)]
     return scalars[0] if place.lanes == 1 else tirx.Shuffle(scalars, list(range(place.lanes)))
 
@@ -195,24 +195,24 @@ def _load(expr: TensorLoad, place: VectorPosition) -> ir.Expr:
 
 
 def shuffled_stride(load: TensorLoad, along: ir.Var | None) -> int | None:
-    """Return the step of a load along an axis if it is loaded as whole vectors whose lanes are shuffled; else None."""
+    """Return the stride of a load along an axis if it is emitted as vector loads and a shuffle; else None."""
     # A vector of Booleans has one bit per element, and memory one byte.
     step = None if along is None or element(load) == "bool" else step_of(load.indices[0], along)
     return step if step in STRIDES else None
 
 
 def _strided(buffer: tirx.Buffer, start: ir.Expr, stride: int, lanes: int) -> ir.Expr:
-    """Load elements from `start` on by one of STRIDES; nothing before the first or behind the last is read."""
+    """Emit the load of elements from `start` on with one of STRIDES; nothing outside of these elements is read."""
     dtype = f"{buffer.dtype}x{lanes}"
     if stride == -1:
         return tirx.Shuffle([buffer.vload([start - i64(lanes - 1)], dtype)], list(range(lanes))[::-1])
-    # The second load ends with the last element that is needed, so its first element is skipped.
+    # The second load ends with the last element that is needed; its first element is not used.
     halves = [buffer.vload([first], dtype) for first in (start, start + i64(lanes - 1))]
     return tirx.Shuffle(halves, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
 
 
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: VectorPosition) -> ir.Expr | None:
-    """Emit a load from a table of 256 bytes by a vector of bytes as TBL; return None for any other load."""
+    """Emit a load from a table of 256 bytes, indexed by a vector of bytes, as TBL; return None for other loads."""
     byte = table_index(expr)
     if not place.neon or byte is None or place.lanes != VECTOR or not place.bind:
         return None
@@ -221,7 +221,7 @@ def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: VectorPosition) -> ir
     if lanes_of(value) == 1:
         return None
     if str(byte.ty.dtype) == "int8":
-        # Entry 0 belongs to -128: as bits, the index is the value with its sign bit flipped.
+        # Entry 0 is for -128: the index is the value with its sign bit flipped.
         flip = tirx.Broadcast(tirx.IntImm("uint8", 128), place.lanes)
         value = tirx.reinterpret(f"uint8x{place.lanes}", value) ^ flip
     return T.Bind(table_lookup.look_up16(table, value))
@@ -235,7 +235,7 @@ def table_index(load: TensorLoad) -> ir.Expr | None:
 
 
 def _byte_index(offset: ir.Expr) -> ir.Expr | None:
-    """Return b of the offset `b - (least value of b's dtype)`, where b has 8 bits; None for other offsets."""
+    """Return b of an offset `b - (minimum of b's dtype)`, where b has 8 bits; None for other offsets."""
     base = 0
     if isinstance(offset, prim.Add) and isinstance(offset.b, prim.IntImm):
         base, offset = int(offset.b), offset.a

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FEAT_BF16: BFMMLA, a 2 x 2 block of binary32 sums, BFDOT, four of them, and BFCVTN, rounding to bfloat16.
+"""FEAT_BF16: BFMMLA (a 2 x 2 block of binary32 sums), BFDOT (four binary32 sums), BFCVTN (rounding to bfloat16).
 
-TVM's lowering makes binary32 or integers of bfloat16, and so cannot call LLVM's intrinsics, which take vectors of it.
-They are called from functions of LLVM IR, which LLVM inlines; `functions` makes them known to the code inside of it.
-Vectors of bfloat16 are int16 outside of them.
+TVM's lowering replaces bfloat16 by binary32 or integers, and so cannot call LLVM's intrinsics, whose operands are
+vectors of bfloat16. Functions in LLVM IR, which LLVM inlines, call them; within the context manager `functions` kernels
+can use these functions. Outside of them, vectors of bfloat16 are int16.
 """
 
 from contextlib import AbstractContextManager
@@ -57,8 +57,8 @@ def functions() -> AbstractContextManager[Any]:
 def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """Emit BFMMLA: acc[2 r + c] + sum over k < 4 of a[4 r + k] * b[4 c + k], for float32x4, and bfloat16 as int16x8.
 
-    Pairs of products are added before they are added to the sum, all rounded, or, with FEAT_EBF16 and its control
-    bit, less often: the last bits depend on the core.
+    Pairs of products are added before they are added to the sum, with a rounding after each addition. With FEAT_EBF16
+    and its control bit there are fewer roundings: the last bits depend on the core.
     """
     check("bfmmla", (acc, "float32x4"), (a, "int16x8"), (b, "int16x8"))
     return tirx.call_pure_extern("float32x4", "arm_bfmmla", acc, a, b)
@@ -67,7 +67,7 @@ def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 def bfdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """Emit BFDOT: acc[i] + sum over k < 2 of a[2 i + k] * b[2 i + k], for float32x4, and bfloat16 as int16x8.
 
-    Rounds as `bfmmla`. There is no function for BFDOT by lane, since LLVM 22 does not merge the DUP of a lane into it.
+    For the rounding see `bfmmla`. There is no function for BFDOT by lane, as LLVM 22 does not merge a DUP into it.
     """
     check("bfdot", (acc, "float32x4"), (a, "int16x8"), (b, "int16x8"))
     return tirx.call_pure_extern("float32x4", "arm_bfdot", acc, a, b)
@@ -87,6 +87,6 @@ def widened(x: ir.Expr) -> ir.Expr:
 
 
 def rounded(x: ir.Expr) -> ir.Expr:
-    """Emit the conversion of float32x8 to eight bfloat16 (int16x8), to nearest even: BFCVTN, BFCVTN2."""
+    """Emit the conversion of float32x8 to eight bfloat16 (int16x8), rounding to nearest even: BFCVTN, BFCVTN2."""
     check("rounded", (x, "float32x8"))
     return tirx.call_pure_extern("int16x8", "arm_bfcvtn", x)

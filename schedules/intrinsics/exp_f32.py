@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Powers of two and of e in binary32 by polynomials, without calls or branches, and without tables but FEXPA's.
+"""Exponentials 2**x and e**x in binary32 by polynomials, without calls or branches; FEXPA's is the only table.
 
     b**x = 2**n * 2**r,  n = y rounded to a multiple of a step,  r = y - n,  2**r = 1 + r p(r),  y = x log2(b)
 
-The step is 1, or 1/64 where SVE has FEXPA, which gives 2**n for these. Adding 1.5 * 2**23 * step + 127 rounds y, and
-leaves n + 127, in steps, in the low bits. For the base e, y is never rounded: log2(e) has two parts, and r is rounded
-once.
+The step is 1, or 1/64 with SVE's FEXPA, which computes 2**n for multiples of 1/64. Adding 1.5 * 2**23 * step + 127
+rounds y, and leaves n + 127, in units of the step, in the low bits. For the base e, y is not rounded to binary32:
+log2(e) is the sum of two constants, and r is rounded once.
 
-The coefficients are fitted, by the tests' `fits.py`. Those of `EXP` make the greatest error of 2**r small, relative to
-2**r; those of `EXPM1` that of r p(r), relative to itself, for what subtracts 1; those of `FINE` are for r of 1/128.
+The coefficients are fits by `fits.py` of the tests. `EXP` minimises the maximum relative error of 2**r; `EXPM1` that of
+r p(r), for functions that subtract 1; `FINE` is for |r| up to 1/128.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ FINE = (
 
 
 def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
-    """Emit b**x, for powers below 2**127.5; a NaN stays a NaN.
+    """Emit b**x, for powers below 2**127.5; NaN gives NaN.
 
     Args:
         v: Arithmetic on vectors.
@@ -74,7 +74,7 @@ def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
 
 
 def constants(*, base_e: bool, table: bool) -> tuple[float, ...]:
-    """Return the constants of `power`, with FEXPA (`table`) or without, that are best held in registers."""
+    """Return the constants of `power`, with FEXPA if `table`, that a loop should keep in registers."""
     base = (LEAST / LOG2_E, LOG2_E_HIGH, LOG2_E_LOW) if base_e else (LEAST,)
     return (*base, _shifter(table), *(FINE if table else EXP))
 
@@ -84,17 +84,17 @@ def _shifter(table: bool) -> float:
 
 
 def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> tuple[ir.Var, ir.Var]:
-    """Emit (2**n, r p(r)) of b**x = 2**n (1 + r p(r)), for powers from 2**-127 to 2**128.
+    """Emit 2**n and r p(r) such that b**x = 2**n (1 + r p(r)), for powers from 2**-127 to 2**128.
 
     Args:
         v: Arithmetic on vectors.
         x: The exponent.
         base_e: Whether b is e, else 2.
-        minus_one: Whether 1 is subtracted of the power, and so r p(r) has to be right to its last bits.
+        minus_one: Whether the caller subtracts 1 from the power, which requires a small relative error of r p(r).
     """
     table = v.sve and not minus_one
     shifter = _shifter(table)
-    # FMA is used for addition and subtraction, too, because TVM would simplify (y + c) - c.
+    # Additions and subtractions are FMAs, too, because TVM would simplify (y + c) - c.
     shifted = v.fma(x, v.const(LOG2_E_HIGH if base_e else 1.0), v.const(shifter))
     minus_n = v.fma(shifted, v.const(-1.0), v.const(shifter))
     inside = v.fma(x, v.const(LOG2_E_HIGH), minus_n) if base_e else T.Bind(x + minus_n)

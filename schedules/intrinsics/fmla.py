@@ -9,8 +9,8 @@ from schedules.intrinsics.registers import LANES
 def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
     """Emit FMLA by element: acc[i] + vector[i] * by[lane], rounded once.
 
-    It is written as `llvm.fma` of a splat, which every LLVM target computes alike; on AArch64 the splat becomes the
-    lane index of `fmla vd.4s, vn.4s, vm.s[lane]`.
+    The code is `llvm.fma` with a splat, which gives the same result on every LLVM target; on AArch64 LLVM turns the
+    splat into the lane index of `fmla vd.4s, vn.4s, vm.s[lane]`.
 
     Args:
         acc: float32x4.

@@ -28,7 +28,7 @@ def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
 
 
 def fmul_lane(vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
-    """Emit FMUL of binary16 by element, vector[i] * by[lane], rounded; arguments as of `fmla_lane`."""
+    """Emit FMUL of binary16 by element: vector[i] * by[lane], rounded; for the arguments see `fmla_lane`."""
     _check("fmul_lane", {"vector": vector}, "float16x8")
     return vector * _splat("fmul_lane", by, lane)
 

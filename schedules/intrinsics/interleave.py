@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interleaving of several vectors by ZIP1 and ZIP2, as for transposition."""
+"""Interleaving of several vectors by ZIP1 and ZIP2, such as for transpositions."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ _REGISTER_BITS = 128
 
 
 def interleaved(vectors: Sequence[ir.Expr], element: str) -> list[ir.Expr]:
-    """Emit the first element of each vector, then the second of each, and so on, as vectors of at most 128 bits.
+    """Emit the interleaved elements: the first of each vector, then the second of each, and so on.
 
     Args:
-        vectors: A power of two of them, of at most 128 bits, all of one dtype.
-        element: 128 bits of what is taken as one element, such as "int8x16" or "int64x2"; shorter vectors go lane by
-            lane.
+        vectors: Vectors of one dtype and at most 128 bits; their number is a power of two.
+        element: 128-bit vector dtype whose lanes are the elements to interleave, such as "int8x16" or "int64x2";
+            shorter vectors are interleaved lane by lane.
     """
     if len(vectors) == 1:
         return list(vectors)

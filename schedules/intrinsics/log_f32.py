@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The natural logarithm of float32 vectors by a polynomial: no call, no branch, no table.
+"""The natural logarithm of float32 vectors by a polynomial, without calls, branches or tables.
 
-Bounds, with eps = 2^-24:
+Error bounds, with eps = 2^-24:
 
     log     2 eps of the value
     log1p   2 eps of the value, for arguments from 0 to 1
 
-They are what a test finds over half a million arguments, rounded up.
+The bounds are maxima over half a million arguments, measured by a test and rounded up.
 """
 
 import math
@@ -54,15 +54,15 @@ def log(v: Vector, x: ir.Expr) -> ir.Expr:
     e = T.Bind(tirx.Cast(str(x.ty.dtype), shifted))
     mantissa = (above & integer((1 << EXPONENT) - 1)) + integer(ROOT_HALF)
     value = _of_parts(v, e, T.Bind(tirx.reinterpret(str(x.ty.dtype), mantissa) - v.const(1)))
-    ended = tirx.Select(x < v.const(math.inf), value, x)  # a NaN is not below either
+    ended = tirx.Select(x < v.const(math.inf), value, x)  # false for NaN, too
     low = tirx.Select(tirx.EQ(x, v.const(0)), v.const(-math.inf), v.const(math.nan))
     return tirx.Select(x <= v.const(0), low, ended)
 
 
 def log1p(v: Vector, x: ir.Expr) -> ir.Var:
-    """Emit log(1 + x) for x from 0 to 1, where the exponent of 1 + x is 0 or 1; a NaN stays a NaN.
+    """Emit log(1 + x) for x from 0 to 1, so that the exponent of 1 + x is 0 or 1; NaN gives NaN.
 
-    1 + x itself is never rounded, so that small x keep all their bits.
+    1 + x is not rounded to binary32, so that no bits of small x are lost.
     """
     is_halved = x > v.const(math.sqrt(2) - 1)
     half = v.fma(x, v.const(0.5), v.const(-0.5))  # (1 + x) / 2 - 1
@@ -71,7 +71,7 @@ def log1p(v: Vector, x: ir.Expr) -> ir.Var:
 
 
 def _of_parts(v: Vector, e: ir.Expr, f: ir.Var) -> ir.Var:
-    """Emit the logarithm of 2^e (1 + f)."""
+    """Emit the logarithm of 2^e (1 + f), given e and f."""
     square = T.Bind(f * f)
     small = v.fma(e, v.const(LOG_2[1]), T.Bind(T.Bind(square * f) * v.polynomial(f, LOG)))
     rest = v.fma(square, v.const(-0.5), small)

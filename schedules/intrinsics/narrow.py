@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounding to integers and saturating narrowing: FCVTNS, FCVTAS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
 
-Also FMULX, FMLA and ADDP, the upper half of products of 32-bit integers (SQDMULH, SQRDMULH), and shifts that round
-(SRSHR, SQRSHRN) or saturate (SQSHL).
+Further instructions here are FMULX, FMLA and ADDP, upper halves of products of 32-bit integers (SQDMULH, SQRDMULH), and
+shifts that round (SRSHR, SQRSHRN) or saturate (SQSHL).
 """
 
 from tvm import ir, tirx
@@ -23,7 +23,7 @@ def fcvtas(x: ir.Expr) -> ir.Expr:
 
 
 def fmulx(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit FMULX of float32x4: a * b but for 0 * infinity; unlike FMUL, LLVM never contracts it with an addition."""
+    """Emit FMULX of float32x4: a * b (0 * infinity is 2); unlike FMUL, LLVM never contracts it with an addition."""
     check("fmulx", (a, "float32x4"), (b, "float32x4"))
     return tirx.call_llvm_pure_intrin("float32x4", "llvm.aarch64.neon.fmulx.v4f32", a, b)
 
@@ -56,13 +56,13 @@ def shift_narrow8(x: ir.Expr, shift: int, dtype: str) -> ir.Expr:
 
 
 def sqdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit SQDMULH of int32x4: floor(a * b / 2**31), saturating where both are -2**31."""
+    """Emit SQDMULH of int32x4: floor(a * b / 2**31), which saturates if both are -2**31."""
     check("sqdmulh", (a, "int32x4"), (b, "int32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqdmulh.v4i32", a, b)
 
 
 def sqrdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit SQRDMULH of int32x4: floor((a * b + 2**30) / 2**31), saturating where both are -2**31."""
+    """Emit SQRDMULH of int32x4: floor((a * b + 2**30) / 2**31), which saturates if both are -2**31."""
     check("sqrdmulh", (a, "int32x4"), (b, "int32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqrdmulh.v4i32", a, b)
 
@@ -101,6 +101,6 @@ def sqadd16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def addp16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit ADDP of int16x8: the sums of neighbours, first those of a, then those of b, modulo 2**16."""
+    """Emit ADDP of int16x8: the sums, modulo 2**16, of neighbouring lanes of a, then of b."""
     check("addp16", (a, "int16x8"), (b, "int16x8"))
     return tirx.call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.addp.v8i16", a, b)

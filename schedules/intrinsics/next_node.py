@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of a decision tree walk as inline assembly, FCMP and CINC, so that LLVM emits no branch for it.
+"""A step from a decision tree node to a child by inline assembly, FCMP and CINC, so that LLVM emits no branch.
 
 In a loop with several walks, LLVM turns `child + (value > threshold)` into a branch for out-of-order cores, as if it
-were predictable; metadata that mark it as unpredictable are lost before that. Inline assembly keeps the two
-instructions adjacent, which costs nothing on cores that issue out of order.
+were predictable; metadata that mark it as unpredictable are lost in earlier passes. Inline assembly keeps the two
+instructions adjacent, which is no disadvantage on out-of-order cores.
 """
 
 from contextlib import AbstractContextManager

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses whose relation to the variables of loops is hidden from LLVM.
+"""Addresses whose dependence on loop variables is hidden from LLVM.
 
-LLVM's loop strength reduction takes every address of an innermost loop for a choice of its own, and compares
-combinations of them all. In a loop with a hundred loads that is three quarters of the time of its code generator, and
-mostly ends with the addresses that it began with. It leaves alone what lies at a constant distance from an opaque
-address: the distance becomes the offset in a load.
+LLVM's loop strength reduction considers several formulas for each address of an innermost loop, and compares their
+combinations. In a loop with a hundred loads this is three quarters of the time of code generation, and mostly does not
+change the addresses. Addresses at a constant distance from an opaque address are not considered: the distance becomes
+the immediate offset of a load.
 """
 
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ from schedules.tir.emit import importing
 
 _OFFSET, _ADDRESS = "arm_opaque_offset", "arm_opaque_address"
 
-# The intrinsic returns its argument. LLVM removes it between loop strength reduction and instruction selection.
+# The intrinsic returns its argument. LLVM removes the call between loop strength reduction and instruction selection.
 _DEFINITION = f"""
 declare ptr @llvm.launder.invariant.group.p0(ptr)
 
@@ -42,7 +42,7 @@ def opaques() -> AbstractContextManager[Any]:
 
 
 def opaque_offset(offset: ir.Expr) -> ir.Var:
-    """Bind an int64 equal to `offset` that LLVM cannot simplify; accesses add it to a buffer's address only once."""
+    """Bind an int64 equal to `offset` that LLVM cannot simplify, and so adds to a buffer's address only once."""
     check("opaque_offset", (offset, "int64"))
     return T.Bind(tirx.call_extern("int64", _OFFSET, offset))
 
@@ -50,7 +50,7 @@ def opaque_offset(offset: ir.Expr) -> ir.Var:
 def opaque_view(buffer: tirx.Buffer, offset: ir.Expr) -> tirx.Buffer:
     """Emit a view of a flat buffer from element `offset` on, whose address LLVM increments in a loop.
 
-    The function must not write to the buffer: LLVM is told that a view and its buffer are separate memory.
+    The PrimFunc must not write to the buffer, because LLVM assumes that a view does not alias its buffer.
     """
     check_flat("opaque_view", buffer, str(buffer.dtype))
     kind = ir.PointerType(ir.PrimType(str(buffer.dtype)))

@@ -5,16 +5,17 @@ from tvm import ir, tirx
 
 
 def check(name: str, *operands: tuple[ir.Expr, str]) -> None:
-    """Raise ValueError if a value's dtype differs from the one given beside it; `name` is the intrinsic."""
+    """Raise ValueError if a value's dtype is not the dtype in its pair (value, dtype); `name` is the intrinsic."""
     for value, dtype in operands:
         if str(value.ty.dtype) != dtype:
             raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")
 
 
 def check_flat(name: str, buffer: tirx.Buffer, *dtypes: str) -> None:
-    """Raise ValueError if a buffer is not one-dimensional with stride 1, or has none of the dtypes.
+    """Raise ValueError unless a buffer is one-dimensional with stride 1 and has one of the dtypes.
 
-    An address knows nothing of strides. It may be any multiple of an element: vector loads of AArch64 ask no more.
+    Intrinsics that use a buffer's address ignore strides. They need no more alignment than that of an element, as
+    vector loads of AArch64.
     """
     if str(buffer.dtype) not in dtypes:
         raise ValueError(f"{name}: the buffer is {buffer.dtype}, expected {' or '.join(dtypes)}")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduling barriers: LLVM's instruction schedulers do not move loads across a pinned value or a barrier.
+"""Scheduling barriers: LLVM's instruction schedulers move no loads across a pinned value or a barrier.
 
-Schedulers for cores that issue in order bring loads and products forward and leave sums for the end, until a tile
-that fits the register file spills. An empty `asm sideeffect` whose output is its input takes no instruction; loads
-and further ones stay on their side of it, and loops that hold one are not unrolled.
+Schedulers for in-order cores move loads and products forward and sums to the end, until a tile that would fit the
+register file spills. An empty `asm sideeffect` whose output is its input takes no instruction; neither loads nor other
+such statements are moved across it, and LLVM does not unroll loops that contain one.
 
-A barrier does the same for all values at once: what was loaded before it is not kept for what follows. LLVM unrolls
-short loops that follow each other to straight code, and would keep whole rows from one to the next, on the stack.
+A barrier does this for all values at once: no loaded value is kept in a register across it. LLVM unrolls short
+consecutive loops to straight-line code, and without a barrier would keep (and spill) whole rows between the loops.
 """
 
 from contextlib import AbstractContextManager
@@ -47,5 +47,5 @@ def pinned(value: ir.Expr) -> ir.Expr:
 
 
 def barrier() -> None:
-    """Emit a barrier, across which LLVM keeps no loaded value."""
+    """Emit a barrier, across which LLVM keeps no loaded value in a register."""
     T.evaluate(tirx.call_extern("void", _BARRIER))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of up to four vectors by one instruction (LD1), into consecutive registers that are named.
+"""Loads of up to four vectors by one instruction (LD1), into named consecutive registers.
 
-LD1 brings four vectors in the time of two LDP, and advances its address, which LDP takes from offsets or from an ADD.
-LLVM gives a tuple of registers to what LD1 brings, and copies or spills all of it as soon as one of them is
-overwritten; with the registers named it copies nothing where they are free.
+LD1 loads four vectors in the time of two LDP, and increments its address register, while LDP needs offsets or an ADD.
+LLVM assigns a tuple of registers to the result of LD1, and copies or spills the whole tuple when one of them is
+overwritten. If the registers are named, and free, it copies nothing.
 """
 
 from contextlib import AbstractContextManager
@@ -29,10 +29,10 @@ _WORDS, _BYTES = "<4 x i32>", "<16 x i8>"
 
 
 def _joined(count: int, element: str, lanes: int) -> list[str]:
-    """Return the lines of LLVM IR that return vectors %v0 to %v[count - 1] as one vector."""
+    """Return lines of LLVM IR that concatenate vectors %v0 to %v[count - 1] and return the result."""
     lines, whole, size = [], "%v0", lanes
     for v in range(1, count):
-        # Both operands of shufflevector must have one type, so the next vector is widened first.
+        # Both operands of shufflevector must have the same type, so the next vector is padded first.
         wide = ", ".join(f"i32 {lane if lane < lanes else 'poison'}" for lane in range(size))
         order = ", ".join(f"i32 {lane}" for lane in range(size + lanes))
         own = f"<{lanes} x {element}> %v{v}"
@@ -56,9 +56,9 @@ def _registers(first: int, count: int, shape: str) -> tuple[str, str]:
 
 
 def _quad(first: int) -> str:
-    """Return LLVM IR of a function that loads four vectors.
+    """Return LLVM IR of a function that loads four vectors into the registers from `first` on.
 
-    The memory must be constant: LLVM is not told that the assembly reads it.
+    The memory must be constant, because the assembly is not declared to read memory.
     """
     types = ", ".join([_WORDS] * QUAD)
     operand, outputs = _registers(first, QUAD, "4s")
@@ -114,12 +114,12 @@ def quads() -> AbstractContextManager[Any]:
 
 
 def quad(buffer: tirx.Buffer, offset: ir.Expr, first: int) -> list[ir.Expr]:
-    """Emit, at this place, a load of four int32x4 from `offset` of a flat buffer.
+    """Emit a load, which LLVM does not move, of four int32x4 from `offset` of a flat buffer on.
 
     Args:
-        buffer: Buffer that is read, int32 or int8; it must never be written.
+        buffer: Flat buffer, int32 or int8, which must never be written.
         offset: Offset of the first vector.
-        first: Number of the register of the first vector, which is even.
+        first: Number of the register of the first vector, an even number.
     """
     if first not in _FIRST:
         raise ValueError(f"register {first} is not one of {', '.join(map(str, _FIRST))}")
@@ -130,7 +130,7 @@ def quad(buffer: tirx.Buffer, offset: ir.Expr, first: int) -> list[ir.Expr]:
 
 
 class VectorStream:
-    """A stream of consecutive vectors of a flat int8 buffer; each load advances a cursor.
+    """A stream of consecutive vectors of a flat int8 buffer; each load increments a cursor.
 
     Vectors are loaded into the last four registers. The buffer must never be written.
     """
@@ -138,7 +138,7 @@ class VectorStream:
     def __init__(self, buffer: tirx.Buffer, offset: ir.Expr) -> None:
         """Start the stream at `offset` of `buffer`."""
         check_flat("VectorStream", buffer, "int8")
-        # Not scope "local": TVM takes that from the workspace pool on CPUs, and LLVM keeps it in memory.
+        # No scope "local": on CPUs TVM would allocate it from the workspace pool, and LLVM would keep it in memory.
         self._cursor = T.alloc_buffer((1,), "int64", layout=None)
         begin = ("arm_stream", tirx.address_of(self._cursor[0]), tirx.address_of(buffer[offset]))
         T.evaluate(tirx.call_extern("int32", *begin))
@@ -146,7 +146,7 @@ class VectorStream:
     def next(self, count: int) -> list[ir.Expr]:
         """Emit the load of the next `count` vectors (1 to 4), int8x16."""
         if not 1 <= count <= QUAD:
-            raise ValueError(f"a load of {count} vectors; LD1 brings 1 to {QUAD}")
+            raise ValueError(f"a load of {count} vectors; LD1 loads 1 to {QUAD}")
         cursor = tirx.address_of(self._cursor[0])
         found = T.Bind(tirx.call_extern(f"int8x{count * VECTOR}", f"arm_stream{count}", cursor))
         return [found] if count == 1 else [take(found, v * VECTOR, VECTOR) for v in range(count)]

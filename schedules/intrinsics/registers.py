@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vector registers of AArch64, as Neon sees them (Arm ARM, AArch64 SIMD&FP register file)."""
+"""Number and size of the vector registers of AArch64 (Arm ARM, AArch64 SIMD&FP register file)."""
 
 REGISTERS = 32
 """V0 to V31."""
@@ -15,12 +15,12 @@ STREAMING_PAIR = 2
 
 
 def check_tile(what: str, sides: tuple[int, int], needed: int) -> None:
-    """Raise ValueError if a register tile is empty, or needs more than the register file.
+    """Raise ValueError if a register tile is empty, or needs more registers than there are.
 
     Args:
-        what: The tile, for the message.
+        what: Name of the tile, for the message.
         sides: Rows and columns of the tile, in any unit.
-        needed: Vector registers that it keeps in use.
+        needed: Number of vector registers that the tile needs.
     """
     if min(sides) < 1 or needed > REGISTERS:
         raise ValueError(f"{what} takes {needed} registers of {REGISTERS}")

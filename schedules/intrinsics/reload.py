@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of two or more vectors (LDP) that LLVM neither moves nor hoists out of a loop.
+"""Loads of two or more vectors (by LDP) that LLVM neither moves nor hoists out of a loop.
 
-Accumulators are overwritten. LLVM loads what they start from before the loop and copies it, one instruction a vector,
-which takes a vector pipe, and registers that hold what is copied; one LDP is half as many, on the pipes that load.
+Accumulators are overwritten. LLVM would load their initial values before a loop, keep them in registers, and copy them
+in the loop, by one instruction per vector on a vector pipe. An LDP in the loop loads two vectors, on the load pipes.
 """
 
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ COUNTS = (2, 4, 8)
 
 
 def _definition(vectors: int) -> str:
-    """Return LLVM IR of a function that loads vectors.
+    """Return LLVM IR of a function that loads `vectors` vectors.
 
     The memory must be constant: LLVM is not told that the assembly reads it.
     """
@@ -50,7 +50,7 @@ def reloads() -> AbstractContextManager[Any]:
 
 
 def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:
-    """Emit, at this place, a load of `vectors` int32x4 from `offset` of a flat buffer.
+    """Emit a load, which LLVM does not move, of `vectors` int32x4 from `offset` of a flat buffer on.
 
     The buffer is int32 or int8, and must never be written.
     """

@@ -29,7 +29,7 @@ def usdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 def sdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
     """Emit SDOT by element: acc[i] + sum over k < 4 of b[4 i + k] * a[4 lane + k].
 
-    These are four columns by four k of one row.
+    In a matrix product these are four columns b by four elements of k of one row a.
 
     Args:
         acc: int32x4.

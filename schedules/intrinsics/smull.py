@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SMULL, SMLAL, SMLSL, SADALP (Armv8.0): products of 8-bit lanes, summed in 16 bits, then pairwise in 32.
 
-Those of 16-bit lanes are summed in 32 bits, also by lane. LLVM selects SMULL2 and SMLAL2 where both factors are second
-halves, SMLAL where a product is added, SADALP where a pairwise sum is. A sum of two int8 products fits 16 bits unless
-both are (-128) * (-128).
+Products of 16-bit lanes are summed in 32 bits, also by lane. LLVM selects SMULL2 and SMLAL2 if both factors are upper
+halves, SMLAL if a product is added to a sum, and SADALP if a pairwise sum is added. A sum of two int8 products fits 16
+bits unless both are (-128) * (-128).
 """
 
 from tvm import ir, tirx

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SVE where NEON has no such instruction: FEXPA, FMAD, loads that extend each byte, gathers of words, partial stores.
+"""SVE instructions that NEON lacks: FEXPA, FMAD, loads that extend each byte, gathers of words, partial stores.
 
-Operands are vectors of 128 bits, NEON's own registers, which are the low part of SVE's. Whatever the length of those,
-the result is the same: arithmetic goes on all lanes, of which the low four are taken, and a load reads four elements
-(`PTRUE VL4`), never as many as fit. So nothing here takes 128 bits for granted, as LLVM's `vscale_range(1, 1)` would:
-with that, code is a little shorter (addresses in multiples of the length), and wrong on a machine of 256 bits.
+Operands are vectors of 128 bits in NEON's registers, which are the low parts of SVE's. Results do not depend on the
+length of SVE registers: arithmetic computes all lanes, of which the low four are used, and a load reads four elements
+(`PTRUE VL4`). LLVM's `vscale_range(1, 1)`, which assumes 128 bits, would give slightly shorter code (addresses in
+multiples of the length), but wrong results on machines of 256 bits.
 
-On such a machine NEON has as many pipes of 128 bits as SVE has bits (Neoverse V1: four by two of 256), and the upper
-half of each of these instructions is wasted there: `pays` is for cores of 128 bits alone.
+On machines of 256 bits NEON has twice as many pipes as SVE (Neoverse V1: four of 128 bits, two of 256), and the upper
+half of each SVE instruction is wasted. Therefore `pays` is true for cores of 128 bits alone.
 
-Counted on Neoverse N2 for a product of 196 rows by 96 and N columns, one partial ST1B instead of NEON's stores takes
-3 % fewer instructions for N = 12, 5 % for 13 and 7 % for 31 (cycles: 4, 6 and 9 %), and none fewer where NEON needs one
-store (17). What else SVE has is not taken: SDOT by lane and SMMLA do what NEON's do, one for one; LD1RQB saves nothing
-where a row's vector is loaded once and taken by lane; WHILELT counts tails that there are none of, since the last
-vector of a row, or of channels, overlaps the one before it.
+Counted on Neoverse N2 for a product of 196 rows by 96 and N columns, one partial ST1B instead of NEON's stores takes 3
+% fewer instructions for N = 12, 5 % for 13 and 7 % for 31 (cycles: 4, 6 and 9 %), and none fewer if NEON needs one
+store (17). Other SVE instructions are not used: SDOT by lane and SMMLA equal NEON's; LD1RQB saves nothing, since a
+row's vector is loaded once and multiplied by lane; WHILELT is for tails, which do not occur, since the last vector of a
+row, or of channels, overlaps the one before it.
 
-LLVM's intrinsics take scalable vectors, which TVM's lowering does not mix with others. They are called from functions
-of LLVM IR, which LLVM inlines; `functions` makes them known to the code inside of it.
+LLVM's intrinsics have scalable vectors as operands, which TVM's lowering does not mix with others. Functions in LLVM
+IR, which LLVM inlines, call them; within the context manager `functions` kernels can use these functions.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -118,23 +118,23 @@ def fexpa(x: ir.Expr) -> ir.Expr:
 
 
 def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
-    """Emit a * b + c of float32x4, rounded once, by FMAD or FMLA, whichever overwrites an operand that is dead.
+    """Emit a * b + c of float32x4, rounded once, by FMAD or FMLA, so that a dead operand is overwritten.
 
-    NEON has FMLA alone, which overwrites c: of a polynomial's coefficients it takes copies.
+    NEON has FMLA alone, which overwrites c: a polynomial's coefficients must be copied.
     """
     check("fma", *((operand, "float32x4") for operand in (a, b, c)))
     return tirx.call_pure_extern("float32x4", "arm_sve_fma", a, b, c)
 
 
 def widened(source: tirx.Buffer, offset: ir.Expr) -> ir.Expr:
-    """Emit LD1SB or LD1B: four int8 or uint8 from `offset` as int32x4. NEON takes a load and SSHLL twice."""
+    """Emit LD1SB or LD1B: load four int8 or uint8 from `offset` on as int32x4. NEON needs a load and two SSHLL."""
     check_flat("widened", source, "int8", "uint8")
     name = {"int8": "arm_sve_ld1sb", "uint8": "arm_sve_ld1b"}[str(source.dtype)]
     return tirx.call_extern("int32x4", name, tirx.address_of(source[offset]))
 
 
 def gathered(table: tirx.Buffer, index: ir.Expr) -> ir.Expr:
-    """Emit LD1W: int32x4 table[index] of an int32 buffer. NEON takes four moves to a register, four loads, and INS."""
+    """Emit LD1W: int32x4 table[index] of an int32 buffer. NEON needs four moves to registers, four loads, and INS."""
     check_flat("gathered", table, "int32")
     check("gathered", (index, "int32x4"))
     return tirx.call_extern("int32x4", "arm_sve_gather", tirx.address_of(table[0]), index)
@@ -143,7 +143,7 @@ def gathered(table: tirx.Buffer, index: ir.Expr) -> ir.Expr:
 def store_first(target: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int) -> None:
     """Emit ST1B, a store of the first `count` of 16 bytes.
 
-    NEON takes a store, and often a move, for each bit of the count.
+    NEON needs a store, and often a move, for each nonzero bit of the count.
     """
     check_flat("store_first", target, "int8", "uint8")
     check("store_first", (value, f"{target.dtype}x{VECTOR}"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TBL and TBX: a look-up of 16 bytes in a table of 64, four registers."""
+"""TBL and TBX: look-ups of 16 bytes in a table of 64 bytes, which are four registers."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ ENTRIES = 64
 
 
 def tbl4(table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
-    """Emit TBL: table[index] of 16 lanes; 0 where the index, unsigned, is 64 or more.
+    """Emit TBL: table[index] for 16 lanes; 0 if the unsigned index is 64 or more.
 
     Args:
         table: Four vectors of 16 bytes.
@@ -24,7 +24,7 @@ def tbl4(table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
 
 
 def tbx4(otherwise: ir.Expr, table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
-    """Emit TBX: as `tbl4`, but `otherwise` where the index is 64 or more."""
+    """Emit TBX: table[index] as in `tbl4`, but the lane of `otherwise` if the index is 64 or more."""
     dtype = _dtype(table)
     check("tbx4", (otherwise, dtype), (index, "uint8x16"))
     return tirx.call_llvm_pure_intrin(dtype, "llvm.aarch64.neon.tbx4.v16i8", otherwise, *table, index)

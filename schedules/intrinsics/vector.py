@@ -26,11 +26,11 @@ def high(x: ir.Expr) -> ir.Expr:
 
 
 def zip_halves(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Expr]:
-    """Emit (ZIP1, ZIP2) of two 128-bit vectors seen as lanes of `lane_dtype`: a0 b0 a1 b1 ..., in their own dtype.
+    """Emit ZIP1 and ZIP2, a0 b0 a1 b1 ..., of two 128-bit vectors with lanes of `lane_dtype`; return (ZIP1, ZIP2).
 
     Args:
         a: A vector of 128 bits.
-        b: 128 bits of the same dtype.
+        b: A vector of the same dtype, which is also the dtype of the results.
         lane_dtype: Dtype of the lanes, such as "int64x2" or "int32x4".
     """
     lanes = int(lane_dtype.rpartition("x")[2])
@@ -45,7 +45,7 @@ def zip_halves(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Exp
 
 
 def unzip(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Expr]:
-    """Emit (UZP1, UZP2) of two 128-bit vectors seen as lanes of `lane_dtype`: the even lanes, the odd lanes."""
+    """Emit UZP1 and UZP2, the even and the odd lanes of `lane_dtype`, of two 128-bit vectors; return (UZP1, UZP2)."""
     lanes = int(lane_dtype.rpartition("x")[2])
     wide = [tirx.reinterpret(lane_dtype, a), tirx.reinterpret(lane_dtype, b)]
     dtype = str(a.ty.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on float32 vectors, of which polynomials are built."""
+"""Arithmetic on float32 vectors, by which polynomials are computed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,18 +15,18 @@ EXPONENT = 23
 
 
 class Vector:
-    """Arithmetic on vectors of `lanes` float32, scalars if `lanes` is 1; each result is bound, and so computed once.
+    """Arithmetic on vectors of `lanes` float32 (scalars if 1); each result is bound to a variable, so computed once.
 
     Attributes:
         lanes: Number of elements.
-        sve: Whether vectors of four use SVE instructions, inside of `sve.functions`.
+        sve: Whether vectors of four use SVE instructions, within the context manager `sve.functions`.
     """
 
     def __init__(self, lanes: int, *, sve: bool = False, held: Mapping[float, ir.Expr] | None = None) -> None:
-        """Set up arithmetic on `lanes` lanes; `held` are the constants that are already in variables.
+        """Set up arithmetic on `lanes` lanes; `held` maps constants to variables that already hold them.
 
-        LLVM materialises a literal constant again in each iteration of a loop, by three instructions; a variable stays
-        in a register.
+        LLVM materialises a literal constant in each iteration of a loop, by three instructions; a variable stays in a
+        register.
         """
         self.sve = sve and lanes == LANES
         self._held = held or {}
@@ -40,15 +40,15 @@ class Vector:
         return self._held.get(value, splat(value, "float32", self.lanes))
 
     def fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Var:
-        """Emit a * b + c, rounded once; of separate products and sums LLVM would choose which to contract."""
+        """Emit a * b + c, rounded once; with separate products and sums LLVM would choose which of them to contract."""
         return T.Bind(sve.fma(a, b, c) if self.sve else self._call("fma", a, b, c))
 
     def maximum(self, x: ir.Expr, bound: float) -> ir.Var:
-        """Emit IEEE 754-2019 maximum, which is FMAX: a NaN stays a NaN."""
+        """Emit IEEE 754-2019 maximum (FMAX): NaN gives NaN."""
         return T.Bind(self._opaque("maximum", x, self.const(bound)))
 
     def minimum(self, x: ir.Expr, bound: float) -> ir.Var:
-        """Emit IEEE 754-2019 minimum, which is FMIN: a NaN stays a NaN."""
+        """Emit IEEE 754-2019 minimum (FMIN): NaN gives NaN."""
         return T.Bind(self._call("minimum", x, self.const(bound)))
 
     def absolute(self, x: ir.Expr) -> ir.Var:
@@ -71,7 +71,7 @@ class Vector:
         return tirx.reinterpret(self._integers, x)
 
     def power(self, biased: ir.Expr) -> ir.Var:
-        """Emit 2**(n - 127) for the low nine bits n of an int32, which become the exponent."""
+        """Emit 2**(n - 127), where n, the low nine bits of an int32, becomes the exponent field."""
         shift = tirx.IntImm("int32", EXPONENT)
         shifts = shift if self.lanes == 1 else tirx.Broadcast(shift, self.lanes)
         return T.Bind(tirx.reinterpret(self._dtype, biased << shifts))
@@ -80,9 +80,9 @@ class Vector:
         return tirx.call_llvm_pure_intrin(self._dtype, f"llvm.{name}.{self._suffix}", *operands)
 
     def _opaque(self, name: str, *operands: ir.Expr) -> ir.Expr:
-        """Emit a call that TVM does not know to be pure, and so does not substitute for its variable.
+        """Emit a call that TVM assumes to be impure, and so does not inline in place of its variable.
 
-        Each function begins with one, so that its argument stays a variable. Otherwise TVM's simplifier expands each
-        use of each use: 50 s for tanh of softplus.
+        Each function starts with such a call, so that its argument stays a variable. Otherwise TVM's simplifier would
+        inline variables at each use, recursively: 50 s for tanh of softplus.
         """
         return tirx.call_llvm_intrin(self._dtype, f"llvm.{name}.{self._suffix}", *operands)

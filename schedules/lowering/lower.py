@@ -21,13 +21,13 @@ from schedules.tir.emit import in_root_block
 
 
 class Cached(Protocol):
-    """Source of cached choices and PrimFuncs of the kernels in `KERNELS`, which makes those that it lacks."""
+    """Interface of a cache of kernel choices and PrimFuncs of the kernels in `KERNELS`; it computes missing ones."""
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
-        """Return the result of `schedules.select.select`."""
+        """Return the result of `schedules.select.select` for these arguments."""
 
     def stub(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
-        """Return the PrimFunc of `built`; its body may be missing."""
+        """Return the PrimFunc of `built` for these arguments; its body may be missing."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Lowered:
     """The result of lowering a composite: a PrimFunc, its packed constants, and the choice of kernel.
 
     Attributes:
-        func: Its arguments are the composite's parameters in order, then `constants`, then the output; for
-            `R.call_tir(gv, (*params, *constants), out_ty)`. Of equal kernels in succession it is one object.
+        func: The PrimFunc; its arguments are the composite's parameters in order, then `constants`, then the output,
+            for `R.call_tir(gv, (*params, *constants), out_ty)`. Consecutive equal kernels share one object.
         constants: The composite's constants, packed as the kernel reads them.
-        choice: The kernel that was chosen, and why.
+        choice: The chosen kernel, its parameters and the reason.
     """
 
     func: tirx.PrimFunc
@@ -59,21 +59,21 @@ def lower(
     """Lower one composite to a PrimFunc.
 
     Args:
-        composite: The composite as `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite"
-            attribute names a spec of `VOCABULARY`.
+        composite: The composite function, as formed by `FuseOpsByPattern(bind_constants=True)`; its "Composite"
+            attribute is the name of a spec in `VOCABULARY`.
         target: Target that the PrimFunc is built for; it becomes the function's "target" attribute.
-        core: The core to choose for.
-        choose: Overrules the estimates where it knows parameters.
-        routines: Name → routine, for those that the composite calls by call_tir.
-        without: Names of kernels that are not to be used.
-        more: Kernels to choose among beside `KERNELS`.
-        cached: Replaces `select` and `built`, for the kernels in `KERNELS`.
+        core: The core for which kernels are selected.
+        choose: Returns kernel parameters that override the estimates, or None.
+        routines: The routines that the composite calls by call_tir, by name.
+        without: Names of kernels that must not be used.
+        more: Kernels to select from in addition to `KERNELS`.
+        cached: Cache that replaces `select` and `built` for the kernels in `KERNELS`.
 
     Returns:
-        The kernel, or why there is none.
+        The lowered kernel, or the rejections of all kernels.
 
     Raises:
-        ValueError: The composite is not in the vocabulary, or not of the form that its spec describes.
+        ValueError: The composite is not in the vocabulary, or does not match its spec.
     """
     parsed = read(composite, routines)
     if isinstance(parsed, Diagnostic):
@@ -97,17 +97,17 @@ def lower(
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
 
 
-# Cached, because layers of the same shape follow each other, and emitting a kernel makes thousands of nodes.
+# Cached, because consecutive layers often have equal shapes, and emitting a kernel creates thousands of nodes.
 @lru_cache(64)
 def built(
     kernel: str, workload: Workload, params: Any, target: target.Target, more: tuple[Kernel, ...] = ()
 ) -> tirx.PrimFunc:
-    """Return the PrimFunc of a kernel, by its name, for a workload and parameters that it takes."""
+    """Return the PrimFunc of the kernel with this name, for a workload that it accepts and parameters."""
     return in_root_block(kernel_named(kernel, more).build(workload, params)).with_attr("target", target)
 
 
 def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Diagnostic:
-    """Parse a composite by the spec that its "Composite" attribute names; arguments and errors as of `lower`."""
+    """Parse a composite by the spec in its "Composite" attribute; for arguments and errors see `lower`."""
     name = str(composite.attrs["Composite"])
     spec = next((spec for spec in VOCABULARY if spec.name == name), None)
     if spec is None:

@@ -45,7 +45,7 @@ Parameters = tuple[tuple[str, int | float | str], ...]
 
 
 class _CompositeParser:
-    """Parser of the expressions of one composite into operands, collecting its constants."""
+    """Parser of the expressions of one composite to operands; it collects the composite's constants."""
 
     def __init__(self, function: relax.Function, routines: Routines) -> None:
         self._params = list(function.params)
@@ -69,17 +69,17 @@ class _CompositeParser:
         return Operand(shape, dtype, "input", index)
 
     def move(self, binding: relax.VarBinding) -> None:
-        """Record a permutation or cast, as part of the operands that read it."""
+        """Record the permutation or cast of a binding, which becomes part of operands that refer to it."""
         self._moves.append((binding.var, binding.value))
 
     def routine(self, call: ir.Call) -> tirx.PrimFunc | None:
-        """Return the function that a call_tir calls."""
+        """Return the PrimFunc that a call_tir calls; None for other calls."""
         if call.op.name != "relax.call_tir":
             return None
         return self.routines.get(call.args[0].name_hint)
 
     def name(self, call: ir.Call) -> str:
-        """Return the name of the operator, or of the routine's numerics."""
+        """Return the name of a call's operator, or the attribute "numerics" of the routine that it calls."""
         routine = self.routine(call)
         return str(call.op.name if routine is None else routine.attrs["numerics"])
 
@@ -88,7 +88,7 @@ class _CompositeParser:
         routine = self.routine(call)
         if routine is None:
             return tuple((name, value) for name, value in _values(call) if isinstance(value, float))
-        # DictAttrs has no iterator of its own.
+        # DictAttrs has no iterator.
         names = sorted(str(name) for name in routine.attrs.keys() if name not in _NO_PARAMETERS)  # noqa: SIM118
         return tuple((name, _plain(routine.attrs[name])) for name in names)
 
@@ -99,16 +99,16 @@ def parse(
     """Parse a composite function, as `relay_passes.fusion.fuse` forms it.
 
     Args:
-        function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad, or
-            permutations and casts of operands, before it if there are any, then the steps' calls.
-        spec: The composite that the function's "Composite" attribute names.
-        routines: Routines that the function calls by call_tir.
+        function: The composite. Its parameters are the non-constant inputs; its body has, in order, an optional padding
+            or permutations and casts of operands, the anchor's call, and the calls of the steps.
+        spec: The spec that the function's "Composite" attribute names.
+        routines: The routines that the function calls by call_tir, by name.
 
     Returns:
         The composite, or a rejection if a shape is not static.
 
     Raises:
-        ValueError: The function is not of the form that `spec` describes.
+        ValueError: The function does not match `spec`.
     """
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     for expr in (*function.params, *(binding.var for binding in bindings)):
@@ -149,7 +149,7 @@ def parse(
 
 
 def _nonzeros(operands: Sequence[Operand], constants: Sequence[np.ndarray[Any, Any]]) -> int | None:
-    """Return the number of nonzero float32 weights if it is at most `SPARSE_SHARE` of them, else None."""
+    """Return the number of nonzero float32 weights if their share is at most `SPARSE_SHARE`; else None."""
     weight = operands[-1]
     if len(operands) != 2 or weight.kind != "constant" or weight.dtype != "float32":
         return None
@@ -203,7 +203,7 @@ def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _CompositePa
 
 
 def _swapped(parameters: Parameters) -> Parameters:
-    """Swap the parameters of a sum's operands, since the composite's value must be the first operand."""
+    """Swap the parameters of a sum's operands a and b, because the composite's value must be the first operand."""
     other = {"a_": "b_", "b_": "a_"}
     return tuple(sorted((other.get(name[:2], name[:2]) + name[2:], value) for name, value in parameters))
 
@@ -236,12 +236,12 @@ def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _CompositePa
             return math.prod(other) == 1
         case "per-channel":
             return math.prod(other) == 1 or (other[-1] == shape[-1] == math.prod(other))
-    # Other kinds of broadcasting need no check here: `fuse` and the operator's types have checked them.
+    # Other kinds of broadcasting need no check, because `fuse` and the operator's type inference have checked them.
     return True
 
 
 def tensors_of(call: ir.Call) -> list[ir.Expr]:
-    """Return the tensor arguments of a call, those in the argument tuple of a call_tir included."""
+    """Return the tensor arguments of a call; for a call_tir those in its argument tuple."""
     flat = [e for arg in call.args for e in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
     return [arg for arg in flat if isinstance(arg.ty, relax.TensorType)]
 

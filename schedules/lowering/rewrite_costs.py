@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost estimates for rewrites of matrix products: the kernels' cycles, and the memory traffic of their values."""
+"""Cost estimates for rewrites of matrix products: kernel cycles, and the memory traffic of intermediate values."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,11 +31,11 @@ BYTES_PER_CYCLE = 8.0
 
 @dataclass(frozen=True)
 class RewriteCosts:
-    """Estimates for one core, in cycles.
+    """Estimates, in cycles, of the cost of a rewrite on one core.
 
     Attributes:
-        core: Core to estimate cycles for.
-        select: Chooses a kernel.
+        core: Core for which cycles are estimated.
+        select: Selects a kernel, as `schedules.select.select`.
     """
 
     core: Core
@@ -43,11 +43,11 @@ class RewriteCosts:
 
     @property
     def cache(self) -> int:
-        """Size of L2 in bytes: a larger value is not in it any more when it is read again."""
+        """Size of L2 in bytes; larger values are assumed to be in memory when they are read again."""
         return self.core.l2.size
 
     def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
-        """Estimate a float32 linear layer with constant weights, reading its data included; None if no kernel takes it.
+        """Estimate a float32 linear layer with constant weights, reads of its data included; None without a kernel.
 
         Args:
             data: Shape of the data.
@@ -64,7 +64,7 @@ class RewriteCosts:
         return choice.estimate + self.moved(data) if isinstance(choice, Choice) else None
 
     def dearer(self, composite: relax.Function, routines: Routines) -> tuple[str, str, str] | None:
-        """Return why adding the residual of an integer product is cheaper in a separate kernel, or None.
+        """Return why a separate kernel for an integer product's residual addition is cheaper; None if fusing it is.
 
         Args:
             composite: The composite, whose last step adds the residual.
@@ -90,12 +90,12 @@ class RewriteCosts:
         return reason, f"at most {cycles:.0f}, as of two kernels", f"{both.estimate:.0f}"
 
     def split(self, shape: Sequence[int]) -> float:
-        """Estimate splitting a float32 value along its last axis: the copy, and the memory traffic beyond L2."""
+        """Estimate splitting a float32 value along its last axis: the copy, and the traffic between L2 and memory."""
         elements = math.prod(shape)
         copied = elements * SPLIT_INSTRUCTIONS / self.core.issue_width
         return SPLIT_CALL + copied + 2 * self.moved(shape)
 
     def moved(self, shape: Sequence[int]) -> float:
-        """Estimate moving a float32 value once between L2 and memory beyond; 0.0 if it fits L2."""
+        """Estimate moving a float32 value once between L2 and memory; 0.0 if it fits L2."""
         size = math.prod(shape) * FLOAT
         return size / BYTES_PER_CYCLE if size > self.cache else 0.0

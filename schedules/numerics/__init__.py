@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics: definitions of what quantised operators compute, each in numpy and, beside it, in TIR."""
+"""The numerics `qdq` and `tosa`: definitions of quantised operators, each in numpy and in TIR."""

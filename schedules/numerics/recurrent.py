@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN over a sequence, whose product with the data is computed for all steps before.
+"""LSTM, GRU and RNN over a sequence; the products of data and weights are computed before, for all steps.
 
-With a = h R, column blocks of x and R a gate each in the order below, s and t the first activations and u the last:
+Let a = h R. Columns of x and R are in blocks, one per gate, in the order below. s and t are the first two activations,
+u is the last.
 
     lstm   i, o, f = s(x + a) each; g = t(x + a); c' = f c + i g; h' = o u(c')
            with peepholes i, f = s(x + a + p c) and o = s(x + a + p c'); with coupled gates f = 1 - i
     gru    z, r = s(x + a) each; n = t(x + (r h) R), or with linear_before_reset t(x + r (a + b)); h' = n + z (h - n)
     rnn    h' = s(x + a)
 
-The result is one tensor [steps + states, batch, hidden]: h of each step, where the step was read, then the last h, and
-of an LSTM the last c. Steps past a sequence's length leave its states as they are and give zeros.
-Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
+The result is one tensor [steps + states, batch, hidden]: h of each step at the index of the step, then the last h, and
+for an LSTM the last c. Steps past the length of a sequence do not change its states, and output zeros. Source: ONNX
+operator definitions LSTM-14, GRU-14, RNN-14.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -86,11 +87,11 @@ _EMITTED: dict[str, Callable[..., ir.Expr]] = {
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation: the name of one of `_FUNCTIONS`, and its parameters.
+    """An activation function with its parameters.
 
     Attributes:
-        name: Name of the function.
-        numbers: Alpha, and beta of a function with two.
+        name: Name of the function, one of `_FUNCTIONS`.
+        numbers: The parameter alpha, or alpha and beta.
     """
 
     name: str
@@ -103,15 +104,15 @@ class Activation:
 
 @dataclass(frozen=True)
 class Cell:
-    """The computation of each step, and the order of the steps.
+    """A recurrent cell: the computation of each step, and the order of the steps.
 
     Attributes:
         kind: "lstm", "gru" or "rnn".
         activations: Names of the activations, as many as `ACTIVATIONS` says.
-        reverse: Whether the last step comes first.
-        linear_before_reset: Whether a GRU multiplies by the reset gate after its product.
-        clip: Limit of the activations' arguments; 0 for none.
-        peepholes: Whether an LSTM's input, output and forget gates see the cell.
+        reverse: Whether steps are computed from the last to the first.
+        linear_before_reset: Whether a GRU multiplies by the reset gate after the product with R, instead of before.
+        clip: Limit of the magnitude of the activations' arguments; 0 for no limit.
+        peepholes: Whether an LSTM's input, output and forget gates depend on the cell state.
         coupled: Whether an LSTM's forget gate is 1 minus its input gate.
     """
 
@@ -139,7 +140,7 @@ class Cell:
 
     @property
     def attributes(self) -> dict[str, int | float | str]:
-        """The attributes of a routine; `of` reads them."""
+        """The cell as attributes of a routine; `of` parses them."""
         texts = (" ".join([a.name, *map(repr, a.numbers)]) for a in self.activations)
         return {
             "activations": ", ".join(texts),
@@ -152,7 +153,7 @@ class Cell:
 
     @classmethod
     def of(cls, kind: str, attributes: Mapping[str, str]) -> "Cell":
-        """Parse the attributes of a workload."""
+        """Return the cell that attributes of a workload describe."""
         parts = [text.split() for text in attributes["activations"].split(", ")]
         return cls(
             kind,
@@ -175,17 +176,17 @@ def sequence(
     product: Product | None = None,
     peepholes: Array | None = None,
 ) -> Array:
-    """Compute the definition in the type of the data.
+    """Compute the recurrent layer by the module's definition, in the dtype of the data.
 
     Args:
         cell: Cell that each step computes.
-        x: Products with the data, [steps, batch, gates * hidden].
-        r: Weights of the product with the state, [hidden, gates * hidden].
+        x: Products of data and weights, [steps, batch, gates * hidden].
+        r: Weights that multiply the state, [hidden, gates * hidden].
         states: Initial h and, for an LSTM, c; each [batch, hidden].
         bias: Bias of the last gate's recurrent product, [hidden], if it is linear before the reset.
         lengths: Lengths of the sequences, [batch]; None if all have all steps.
-        product: Product with the state; by default with r.
-        peepholes: Weights of the cell in the input, output and forget gates, [3 * hidden], if there are any.
+        product: Computes the product of the state; by default with r.
+        peepholes: Weights of the cell state in the input, output and forget gates, [3 * hidden]; None for no peepholes.
     """
     by_gate = np.split(r, cell.gates, -1)
     of_state: Product = (lambda h, k: h @ by_gate[k]) if product is None else product
@@ -224,10 +225,9 @@ def _given(cell: Cell, activation: Activation) -> Callable[[Array], Array]:
 
 
 def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, lengths: bool) -> Routine:
-    """Return the routine of `sequence` in float32, as the loops of `Emitter`.
+    """Return a routine that computes `sequence` in float32; `SequenceEmitter` emits its loops.
 
-    Its arguments are x, r, the states, the bias if it is linear before the reset, and peepholes and lengths (int32) if
-    there are any.
+    Its arguments are x, r, the states, the bias if `linear_before_reset`, the peepholes and the int32 lengths, if any.
     """
     sizes, width = (steps, batch, hidden), cell.gates * hidden
     weights: list[TensorSpec] = [((steps, batch, width), "float32"), ((hidden, width), "float32")]
@@ -240,11 +240,11 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
 
 
 def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -> list[TensorSpec]:
-    """Return shape and dtype of a routine's arguments after the weights: states, bias, peepholes, lengths, output.
+    """Return (shape, dtype) of a routine's arguments after the weights: states, bias, peepholes, lengths, output.
 
     Args:
         cell: Cell that each step computes.
-        sizes: Steps, batch, hidden.
+        sizes: Numbers of steps, of sequences and of hidden units.
         lengths: Whether sequences have lengths.
     """
     steps, batch, hidden = sizes
@@ -255,19 +255,19 @@ def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -
 
 
 class SequenceEmitter:
-    """Emits `sequence` step by step; the states are in the output's last rows."""
+    """Emits the loops of `sequence` step by step; the states are stored in the last rows of the output."""
 
     def __init__(self, cell: Cell, sizes: tuple[int, int, int], buffers: list[tirx.Buffer]) -> None:
         self.cell = cell
         self.steps, self.batch, self.hidden = sizes
         self.x, self.r, *rest, self.output = buffers
         self.first, self.rest = rest[: cell.states], rest[cell.states :]
-        # The sums of each gate in a step, and the state times the reset gate.
+        # Buffers of the sums of each gate in a step, and of the state times the reset gate.
         self.sums = T.alloc_buffer((self.batch, cell.gates * self.hidden), "float32")
         self.reset = T.alloc_buffer((self.batch, self.hidden), "float32")
 
     def emit(self, *, lengths: bool) -> None:
-        """Emit all steps."""
+        """Emit the initial states and the loop over the steps."""
         cell = self.cell
         late = cell.kind == "gru" and not cell.linear_before_reset
         for k, state in enumerate(self.first):
@@ -288,17 +288,17 @@ class SequenceEmitter:
         return [i64(self.steps + state), b, u]
 
     def state(self, state: int, b: ir.Expr, u: ir.Expr) -> ir.Expr:
-        """Load a state."""
+        """Emit the load of an element of a state."""
         return self.output[tuple(self.at(state, b, u))]
 
     @contextmanager
     def elements(self) -> Iterator[tuple[ir.Expr, ir.Expr]]:
-        """Open a loop over a state's elements."""
+        """Open loops over the elements of a state; yield (sequence, unit)."""
         with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(self.hidden)) as u:
             yield b, u
 
     def product(self, gate: int, gates: int, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        """Emit the sums of some gates."""
+        """Emit the sums of `gates` gates from gate `gate` on: products of `source` and the weights r."""
         first = i64(gate * self.hidden)
         with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(gates * self.hidden)) as column:
             T.buffer_store(self.sums, tirx.FloatImm("float32", 0.0), [b, first + column])
@@ -307,11 +307,11 @@ class SequenceEmitter:
                 T.buffer_store(self.sums, total, [b, first + column])
 
     def put_reset(self, t: ir.Expr, b: ir.Expr, u: ir.Expr) -> None:
-        """Emit the state times the reset gate."""
+        """Emit one element of the state times the reset gate."""
         T.buffer_store(self.reset, self.gate(0, self.total(t, b, u, 1)) * self.state(0, b, u), [b, u])
 
     def put(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, lengths: tirx.Buffer | None) -> None:
-        """Emit one element of the states after a step."""
+        """Emit the stores of one element of all states after a step."""
         new, old = self.new(t, b, u), [T.Bind(self.state(k, b, u)) for k in range(self.cell.states)]
         out = new[0]
         if lengths is not None:
@@ -323,7 +323,7 @@ class SequenceEmitter:
             T.buffer_store(self.output, value, self.at(k, b, u))
 
     def new(self, t: ir.Expr, b: ir.Expr, u: ir.Expr) -> list[ir.Expr]:
-        """Emit the states after a step."""
+        """Return one element of each state after a step."""
         if self.cell.kind == "lstm":
             old = self.state(1, b, u)
             i = self.gate(0, self.total(t, b, u, 0) + self.seen(0, u, old))
@@ -342,18 +342,18 @@ class SequenceEmitter:
         return [self.gate(0, self.total(t, b, u, 0))]
 
     def total(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, gate: int) -> ir.Expr:
-        """Return a gate's argument: its product with the state plus that with the data."""
+        """Return the argument of a gate's activation: product with the state plus product with the data."""
         column = i64(gate * self.hidden) + u
         return self.x[t, b, column] + self.sums[b, column]
 
     def seen(self, gate: int, u: ir.Expr, cell: ir.Expr) -> ir.Expr:
-        """Return the cell's contribution to a gate: its product with a peephole weight, or 0."""
+        """Return cell state * peephole weight, which is added to a gate's argument; 0 without peepholes."""
         if not self.cell.peepholes:
             return tirx.FloatImm("float32", 0.0)
         return self.rest[0][i64(gate * self.hidden) + u] * cell
 
     def gate(self, number: int, x: ir.Expr) -> ir.Var:
-        """Emit an activation."""
+        """Emit activation `number` of the cell, with its argument clipped if the cell has a limit."""
         activation, limit = self.cell.activations[number], tirx.FloatImm("float32", self.cell.clip)
         if self.cell.clip:
             x = tirx.max(tirx.min(x, limit), -limit)

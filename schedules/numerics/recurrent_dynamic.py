@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN over a sequence as in `recurrent`, with a state that is quantised before each product.
+"""LSTM, GRU and RNN over a sequence as in `recurrent`, but the state is quantised before each product with it.
 
     a[b, n] = float(sum over k of (q[b, k] - z[b]) * R[k, n]) * (s[b] * scale[n])        q, s, z = rounding(h)
 
-There are two roundings, each that of a runtime:
+There are two ways to quantise the state ("roundings"), each defined by a runtime:
 
     "uint8"        per tensor, as ONNX's DynamicQuantizeLinear: s = (max - min) / 255, or 1 if max = min, where min and
                    max are those of h and 0; z = round(-min / s), q = round(h / s) + z, half to even, from 0 to 255
     "symmetric"    per row, as in TFLite: s = max |h| / 127, or 1 / 127 if that is 0; z = 0,
                    q = round(h * (127 / max |h|)), half away from 0
 
-R is a constant of int8, or of int16 for uint8 weights minus a zero point.
-Source: onnxruntime's DynamicQuantizeLSTM; TensorFlow Lite, PortableSymmetricQuantizeFloats.
+R is a constant, int8 or, for uint8 weights minus a zero point, int16. Source: onnxruntime's DynamicQuantizeLSTM;
+TensorFlow Lite, PortableSymmetricQuantizeFloats.
 """
 
 from collections.abc import Callable
@@ -63,11 +63,11 @@ def sequence_dynamic(
     bias: Array | None = None,
     lengths: Array | None = None,
 ) -> Array:
-    """Compute the definition in float32.
+    """Compute the recurrent layer with a quantised state by the module's definition, in float32.
 
     Args:
         cell: Cell that each step computes.
-        x: Products with the data, [steps, batch, gates * hidden].
+        x: Products of data and weights, [steps, batch, gates * hidden].
         r: Integer weights, [hidden, gates * hidden].
         scale: Scale of each column of r, [gates * hidden].
         states: Initial h and, for an LSTM, c; each [batch, hidden].
@@ -88,13 +88,13 @@ def sequence_dynamic(
 def recurrent_dynamic_routine(
     cell: Cell, sizes: tuple[int, int, int], dtype: str, rounding: Rounding, *, lengths: bool
 ) -> Routine:
-    """Return the routine of `sequence_dynamic`, as loops in the order of the definition.
+    """Return a routine that computes `sequence_dynamic`, as loops in the order of the definition.
 
-    Its arguments are x, r, scale, the states, the bias if it is linear before the reset, and the int32 lengths, if any.
+    Its arguments are x, r, scale, the states, the bias if `linear_before_reset`, and the int32 lengths, if any.
 
     Args:
         cell: Cell that each step computes.
-        sizes: Steps, batch, hidden.
+        sizes: Numbers of steps, of sequences and of hidden units.
         dtype: Dtype of r.
         rounding: How h is quantised.
         lengths: Whether sequences have lengths.
@@ -116,7 +116,7 @@ def _f32(value: float) -> tirx.FloatImm:
 
 
 class _DynamicSequenceEmitter(SequenceEmitter):
-    """Emits `sequence_dynamic` step by step."""
+    """Emits the loops of `sequence_dynamic` step by step."""
 
     def __init__(
         self, cell: Cell, sizes: tuple[int, int, int], buffers: list[tirx.Buffer], rounding: Rounding
@@ -126,11 +126,12 @@ class _DynamicSequenceEmitter(SequenceEmitter):
         self.rounding = rounding
         self.q = T.alloc_buffer((self.batch, self.hidden), "int32")
         self.acc = T.alloc_buffer((1,), "int32")
-        # Minimum and maximum of all rows in row 0, then the scale of each row; for "symmetric" also its reciprocal.
+        # First the minimum and maximum of all rows, stored in row 0, then each row's scale; for "symmetric" its
+        # reciprocal, too.
         self.ends = T.alloc_buffer((self.batch, 2), "float32")
 
     def product(self, gate: int, gates: int, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        """Emit the quantisation of `source` and its product with `gates` gates from `gate`."""
+        """Emit the quantisation of `source`, and its products by the weights of `gates` gates from gate `gate` on."""
         self._quantize(source)
         first = i64(gate * self.hidden)
         with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(gates * self.hidden)) as column:
@@ -142,7 +143,7 @@ class _DynamicSequenceEmitter(SequenceEmitter):
             T.buffer_store(self.sums, tirx.Cast("float32", self.acc[i64(0)]) * scale, [b, first + column])
 
     def _quantize(self, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        """Emit the quantised integers minus zero points, and the scales."""
+        """Emit the stores of the quantised state minus zero points, and of the scales."""
         (self._symmetric if self.rounding == "symmetric" else self._uint8)(source)
 
     def _symmetric(self, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:

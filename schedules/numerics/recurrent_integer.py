@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM over a sequence of 8-bit integers with a 16-bit cell, as TFLite defines it.
+"""LSTM over a sequence of 8-bit integers with a 16-bit cell state, as defined by TFLite.
 
     gate    logistic or tanh of  sat16(sat16(scaled(x)) + scaled(h R + offset))          3 integer bits, from tables
     cell    sat16(int16((forget * cell) >> 15) + int16((input * new) >> s))              s by the cell's power of two
     h       sat8(scaled(output * tanh(cell)) + z)
 
-x is the product with the data of all steps. Each product is scaled to 16 bits by itself. Each shift rounds half away
-from zero. A cell without an input gate uses 1 minus the forget gate; peepholes add scaled(weight * cell) to a gate's
-argument; a projection is one more product, scaled and saturated to 8 bits, of which the result is the state.
+x is the product of data and weights for all steps. Each product is scaled to 16 bits separately. Each shift rounds half
+away from zero. A layer without an input gate uses 1 minus the forget gate; peepholes add scaled(weight * cell) to a
+gate's argument; a projection is another matrix product, scaled and saturated to 8 bits, whose result is the state h.
 
-The result is a vector of int16: the output of each step where the step was read, [steps, batch, outputs], then the last
-output [batch, outputs] and the last cell [batch, hidden].
-Source: TensorFlow Lite, LstmStepInteger8x8_16.
+The result is an int16 vector: the output of each step at the index of the step, [steps, batch, outputs], then the last
+output [batch, outputs] and the last cell state [batch, hidden]. Source: TensorFlow Lite, LstmStepInteger8x8_16.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,11 +46,11 @@ _MULTIPLIED = 31
 
 @dataclass(frozen=True)
 class Scale:
-    """A real factor, multiplier / 2^31 * 2^shift.
+    """A real scale factor, multiplier / 2^31 * 2^shift.
 
     Attributes:
-        multiplier: 31 bits.
-        shift: The power of two; negative to the right.
+        multiplier: Multiplier of 31 bits.
+        shift: Exponent of the power of two; negative for a right shift.
     """
 
     multiplier: int
@@ -60,19 +59,19 @@ class Scale:
 
 @dataclass(frozen=True)
 class IntegerLstm:
-    """The computation of each step.
+    """The computation of each step of an integer LSTM, by its scales and limits.
 
     Attributes:
-        data: Scale of each gate's product with the data, in the order of the columns.
-        products: Scale of each gate's product with the state.
-        peepholes: Scale of each gate's product with the cell, in the order of `PEEPHOLES`; empty without peepholes.
+        data: Scale of each gate's product of data and weights, in the order of the columns.
+        products: Scale of each gate's product of state and weights.
+        peepholes: Scale of each gate's cell * weight, in the order of `PEEPHOLES`; empty without peepholes.
         hidden: Scale of the output gate times tanh(cell).
-        hidden_zero: Zero point of that product.
-        projection: Scale of the projection; None without one.
+        hidden_zero: Zero point of output gate * tanh(cell).
+        projection: Scale of the projection; None without a projection.
         output_zero: Zero point of the output of the projection.
         cell_bits: log2 of the cell's scale.
-        cell_clip: Largest |cell|; 0 for no limit.
-        output_clip: Largest |output| of the projection; 0 for no limit.
+        cell_clip: Maximum |cell|; 0 for no limit.
+        output_clip: Maximum |output| of the projection; 0 for no limit.
     """
 
     data: tuple[Scale, ...]
@@ -88,17 +87,17 @@ class IntegerLstm:
 
     @property
     def gates(self) -> tuple[int, ...]:
-        """The gates that there are, in the order of the columns."""
+        """The indices of the existing gates, in the order of the columns."""
         return (INPUT, FORGET, NEW, OUTPUT)[-len(self.products) :]
 
     @property
     def added_shift(self) -> int:
-        """Shift of the product of input gate and new value in units of the cell."""
+        """Right shift s that brings input gate * new value to the scale of the cell."""
         return 2 * FRACTION + self.cell_bits
 
     @property
     def attributes(self) -> dict[str, int | float | str]:
-        """The attributes of a routine; `of` reads them."""
+        """The LSTM as attributes of a routine; `of` parses them."""
         return {
             "data": _text(self.data),
             "products": _text(self.products),
@@ -110,7 +109,7 @@ class IntegerLstm:
 
     @classmethod
     def of(cls, attributes: Mapping[str, str]) -> "IntegerLstm":
-        """Parse the attributes of a workload."""
+        """Return the LSTM that attributes of a workload describe."""
         scales = {
             name: _scales(attributes[name])
             for name in ("data", "products", "peepholes", "hidden", "projection")
@@ -138,15 +137,15 @@ def _scales(text: str) -> tuple[Scale, ...]:
 
 @dataclass(frozen=True)
 class Constants:
-    """The constants of a layer.
+    """The constants of an integer LSTM layer; absent arrays are None.
 
     Attributes:
-        weights: Weights of the product with the state, int8 [outputs, gates * hidden].
-        offset: Numbers that are added to that product, int32 [gates * hidden].
-        tables: Int16 [3, 65536], see `LOGISTIC`.
-        peepholes: Int16 [3, hidden], in the order of `PEEPHOLES`.
-        projection: Int8 [hidden, outputs].
-        projection_offset: Int32 [outputs].
+        weights: Weights that multiply the state, int8 [outputs, gates * hidden].
+        offset: Offsets that are added to the products with the state, int32 [gates * hidden].
+        tables: Tables of the gate functions, int16 [3, 65536], see `LOGISTIC`.
+        peepholes: Peephole weights, int16 [3, hidden], in the order of `PEEPHOLES`.
+        projection: Weights of the projection, int8 [hidden, outputs].
+        projection_offset: Offsets that are added to the projection, int32 [outputs].
     """
 
     weights: Array
@@ -171,7 +170,7 @@ class Constants:
 
 
 def scaled(x: Array, scale: Scale) -> Array:
-    """Multiply integers by a scale: the product by 31 bits rounds half up, a further shift half away from zero."""
+    """Multiply integers by a scale; the multiplication rounds half up, a right shift after it half away from zero."""
     y = (
         x.astype(np.int64) * (scale.multiplier << max(scale.shift, 0)) + (1 << (_MULTIPLIED - 1))
     ) >> _MULTIPLIED
@@ -187,13 +186,13 @@ def shifted(x: Array, bits: int) -> Array:
 def sequence_of_integers(
     lstm: IntegerLstm, x: Array, constants: Constants, states: tuple[Array, Array]
 ) -> Array:
-    """Compute an LSTM of integers by its definition, and return the vector that the module describes.
+    """Compute an integer LSTM by the module's definition; return the int16 vector of outputs and states.
 
     Args:
-        lstm: LSTM that each step computes.
-        x: Products with the data, int32 [steps, batch, gates * hidden].
+        lstm: The LSTM that each step computes.
+        x: Products of data and weights, int32 [steps, batch, gates * hidden].
         constants: Weights and tables.
-        states: Initial output [batch, outputs] and cell [batch, hidden], both int16.
+        states: Initial output [batch, outputs] and cell state [batch, hidden], both int16.
     """
     h, cell = (state.astype(np.int64) for state in states)
     outputs = []
@@ -245,14 +244,14 @@ def _clipped(x: Array, limit: int) -> Array:
 
 
 def integer_lstm_routine(lstm: IntegerLstm, sizes: tuple[int, int, int], outputs: int) -> Routine:
-    """Return the routine of `sequence_of_integers`, as loops in the order of the definition.
+    """Return a routine that computes `sequence_of_integers`, as loops in the order of the definition.
 
     Its arguments are x, the constants in the order of `Constants`, and the states.
 
     Args:
         lstm: LSTM that each step computes.
-        sizes: Steps, batch, hidden.
-        outputs: Units of the output.
+        sizes: Numbers of steps, of sequences and of hidden units.
+        outputs: Number of units of the output.
     """
     steps, batch, hidden = sizes
     width = len(lstm.gates) * hidden
@@ -284,13 +283,13 @@ def _wide(value: ir.Expr) -> ir.Expr:
 
 
 def _scaled(x: ir.Expr, scale: Scale) -> ir.Expr:
-    """Return the expression of `scaled` for an int32; the result is int64."""
+    """Return the TIR expression of `scaled` for an int32 value; the result is int64."""
     total = _wide(x) * i64(scale.multiplier << max(scale.shift, 0)) + i64(1 << (_MULTIPLIED - 1))
     return _shifted(total >> i64(_MULTIPLIED), max(-scale.shift, 0))
 
 
 def _shifted(x: ir.Expr, bits: int) -> ir.Expr:
-    """Return the expression of `shifted` for an int64."""
+    """Return the TIR expression of `shifted` for an int64 value."""
     x = T.Bind(x)
     return (x + i64(1 << (bits - 1)) + (x >> i64(63))) >> i64(bits) if bits else x
 
@@ -300,7 +299,7 @@ def _saturated(x: ir.Expr, limits: "np.iinfo[np.int8] | np.iinfo[np.int16]") -> 
 
 
 class _IntegerSequenceEmitter:
-    """Emits `sequence_of_integers` step by step; the states are at the end of the output."""
+    """Emits the loops of `sequence_of_integers` step by step; the states are stored at the end of the output."""
 
     def __init__(
         self, lstm: IntegerLstm, sizes: tuple[int, int, int], outputs: int, buffers: list[tirx.Buffer]
@@ -315,7 +314,7 @@ class _IntegerSequenceEmitter:
         self.last = T.alloc_buffer((outputs,), "int32")
 
     def emit(self) -> None:
-        """Emit all steps."""
+        """Emit the initial states and the loop over the steps."""
         for start, units, state in (
             (self.begin_h, self.outputs, self.h),
             (self.begin_cell, self.hidden, self.cell),
@@ -335,22 +334,22 @@ class _IntegerSequenceEmitter:
 
     @property
     def begin_h(self) -> ir.Expr:
-        """Offset of the last output in the result, in elements."""
+        """Offset in elements of the last output in the result."""
         return i64(self.steps * self.batch * self.outputs)
 
     @property
     def begin_cell(self) -> ir.Expr:
-        """Offset of the last cell in the result, in elements."""
+        """Offset in elements of the last cell state in the result."""
         return i64((self.steps + 1) * self.batch * self.outputs)
 
     @contextmanager
     def elements(self, units: int) -> Iterator[tuple[ir.Expr, ir.Expr]]:
-        """Open a loop over rows of units."""
+        """Open loops over sequences and `units` units; yield (sequence, unit)."""
         with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(units)) as u:
             yield b, u
 
     def product(self, b: ir.Expr) -> None:
-        """Emit a row's products with the state."""
+        """Emit the products of one sequence's state and the weights."""
         width = len(self.lstm.gates) * self.hidden
 
         def value(k: ir.Expr) -> ir.Expr:
@@ -368,7 +367,7 @@ class _IntegerSequenceEmitter:
         offset: tirx.Buffer,
         to: Callable[[ir.Expr], tuple[tirx.Buffer, list[ir.Expr]]],
     ) -> None:
-        """Emit a vector times a matrix of `sizes`, plus an offset; columns are innermost, so that they are vectors."""
+        """Emit a vector times a matrix of `sizes`, plus an offset; the loop over columns is innermost (vectors)."""
         depth, columns = sizes
         with T.serial(i64(0), i64(columns)) as n:
             buffer, at = to(n)
@@ -380,7 +379,7 @@ class _IntegerSequenceEmitter:
                 T.buffer_store(buffer, buffer[tuple(at)] + factor * _i32(weights[k, n]), at)
 
     def unit(self, t: ir.Expr, b: ir.Expr, u: ir.Expr) -> None:
-        """Emit the gates, the cell and the output before a projection of one unit."""
+        """Emit the gates, the cell state and the output (before a projection) of one unit."""
         lstm = self.lstm
         at_cell = [self.begin_cell + b * self.hidden + u]
         old = T.Bind(_i32(self.output[at_cell[0]]))
@@ -404,7 +403,7 @@ class _IntegerSequenceEmitter:
         T.buffer_store(self.units, tirx.Cast("int16", h), [b, u])
 
     def gate(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, number: int, cell: ir.Expr) -> ir.Expr:
-        """Emit a gate of one unit, int32; `cell` is the cell value that a peephole multiplies."""
+        """Emit a gate of one unit, int32; `cell` is the cell state that a peephole weight multiplies."""
         lstm, place = self.lstm, self.lstm.gates.index(number)
         column = i64(place * self.hidden) + u
         data = _saturated(_scaled(self.x[t, b, column], lstm.data[place]), INT16)
@@ -417,11 +416,11 @@ class _IntegerSequenceEmitter:
         return self.entry(TANH if number == NEW else LOGISTIC, T.Bind(_i32(total)))
 
     def entry(self, table: int, x: ir.Expr) -> ir.Expr:
-        """Emit a look-up in a table at an int32; the result is int32."""
+        """Emit a table look-up for an int32 value; the result is int32."""
         return T.Bind(_i32(self.tables[i64(table), _wide(x) - i64(int(INT16.min))]))
 
     def project(self, b: ir.Expr) -> None:
-        """Emit a row's output from its units, which is the next step's state."""
+        """Emit the projection of one sequence's units: its output, which is the state of the next step."""
         lstm, base = self.lstm, self.begin_h + b * self.outputs
         if lstm.projection is None:
             with T.serial(i64(0), i64(self.outputs)) as u:

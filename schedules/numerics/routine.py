@@ -24,7 +24,7 @@ PRODUCT = 4
 FUSED_ALONE = 8
 """TOpPattern kOpaque: FuseOps leaves it alone."""
 
-# Dtype of shapes and loop variables, as in Relax, so that FuseTIR finds equal buffers in the functions that it fuses.
+# Dtype of shapes and loop variables, as in Relax: FuseTIR requires equal buffers in the functions that it fuses.
 _INDEX = "int64"
 
 
@@ -33,8 +33,8 @@ class Routine:
     """A PrimFunc whose arguments are the run-time tensors in order, then `constants`, then the output.
 
     Attributes:
-        func: Its attribute "numerics" names what it computes, such as "qdq.requantize", and further attributes are its
-            parameters. Passes before `FuseTIR`, which drops them, can read them.
+        func: The PrimFunc. Its attribute "numerics" names the computation, such as "qdq.requantize"; further attributes
+            are parameters of the computation. `FuseTIR` drops these attributes; passes before it can read them.
         constants: One array per constant argument.
     """
 
@@ -53,14 +53,14 @@ def routine(
     """Build a `Routine` from a TE expression.
 
     Args:
-        what: Value of its attribute "numerics".
-        arguments: Placeholders in order, the output last.
+        what: Value of the attribute "numerics".
+        arguments: TE placeholders in order, the output last.
         constants: Values of the last placeholders before the output.
-        pattern: TOpPattern, if TVM cannot derive it from the loops.
+        pattern: The attribute "op_pattern" (TOpPattern), if TVM cannot derive it from the loops; else None.
         parameters: Further attributes of the PrimFunc.
     """
     func = te.create_prim_func(list(arguments), index_dtype_override=_INDEX)
-    # The module that the function is added to gives it a symbol.
+    # No symbol is set, because the module to which the function is added sets it.
     func = func.without_attr("global_symbol")
     func = func.with_attrs({"numerics": what, **parameters})
     if pattern is not None:
@@ -74,10 +74,10 @@ def routine_of_loops(
     emit: Callable[[list[tirx.Buffer]], None],
     **parameters: int | float | str,
 ) -> Routine:
-    """Build a `Routine` without constants from loops in TVMScript's builder; FuseOps leaves it alone.
+    """Build a `Routine` without constants from loops in TVMScript's builder; FuseOps does not fuse it.
 
     Args:
-        what: Value of its attribute "numerics".
+        what: Value of the attribute "numerics".
         arguments: Shape and dtype of each argument, the output last.
         emit: Emits the body, given the arguments' buffers.
         parameters: Further attributes of the PrimFunc.
@@ -99,8 +99,8 @@ def routine_of_loops(
 
 
 def broadcast(tensor: te.Tensor, shape: Sequence[int], indices: Sequence[tirx.Var]) -> tirx.Expr:
-    """Return the element of `tensor` at `indices` of a shape that it broadcasts to, also with more leading axes."""
+    """Return the element of `tensor` for `indices` into `shape`, to which the tensor broadcasts."""
     rank = len(tensor.shape)
     own = zip(tensor.shape, shape[len(shape) - rank :], indices[len(indices) - rank :], strict=True)
-    # The loop variable itself wherever possible: TVM recognises elementwise code by it.
+    # Index by the loop variable itself if possible, because TVM recognises elementwise code by it.
     return tensor(*(index if int(dim) == extent else 0 for dim, extent, index in own))

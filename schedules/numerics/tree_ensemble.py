@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary decision tree ensembles in a normal form, which covers all comparisons and treatments of missing values.
+"""Ensembles of binary decision trees, in a normal form for all comparisons and treatments of missing values.
 
 Nodes are numbered across all trees. From an inner node i, a row x of the data goes to
 
@@ -8,11 +8,11 @@ Nodes are numbered across all trees. From an inner node i, a row x of the data g
                                                kind NAN_IS_LARGE  x[f], or infinity for a NaN
                                                kind IS_NAN        1 for a NaN, else 0
 
-A leaf is its own child, with an infinite threshold and kind VALUE, so that further steps stay there and a batch of
-walks needs no branches. `depth` steps are taken from every root. Then, for each leaf i, row `leaves[i]` of `values` is
-added to `base` (or combined with it by minimum or maximum). If `shared` is false, each tree has one target, and
-`values` has one column.
-Source: ONNX operator definitions TreeEnsembleRegressor-3, TreeEnsembleClassifier-3, TreeEnsemble-5 (ai.onnx.ml).
+A leaf is its own child, with an infinite threshold and kind VALUE: further steps do not leave it, so that walks in
+several trees can take equally many steps without branches. `depth` steps are taken from every root. Then, for each leaf
+i that was reached, row `leaves[i]` of `values` is added to `base` (or combined with it by minimum or maximum). If
+`shared` is false, each tree has one target, and `values` has one column. Source: ONNX operator definitions
+TreeEnsembleRegressor-3, TreeEnsembleClassifier-3, TreeEnsemble-5 (ai.onnx.ml).
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,17 +45,17 @@ _COMBINED = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 @dataclass(frozen=True)
 class Forest:
-    """The sizes of an ensemble, whose arrays are in `Trees`.
+    """The sizes of an ensemble; its arrays are in `Trees`.
 
     Attributes:
         columns: Number of features per row.
         targets: Number of results per row.
-        depth: Greatest number of steps from a root to a leaf.
+        depth: Maximum number of steps from a root to a leaf.
         steps: Mean path length over the leaves of each tree, summed over the trees, for estimates. It assumes that
-            leaves get equally many rows; for trained trees it is within 2 % of the paths taken.
+            equally many rows reach each leaf; for trained trees it is within 2 % of the measured paths.
         levels: Sum of the trees' depths, for estimates.
         groups: Number of trees of each target; one number for all trees if `shared`.
-        kinds: Number of kinds in use, counted in the order VALUE, NAN_IS_LARGE, IS_NAN.
+        kinds: Number of kinds in use, in the order VALUE, NAN_IS_LARGE, IS_NAN: 1 means VALUE alone.
         shared: Whether a leaf has a value for each target.
         aggregate: One of `AGGREGATES`.
     """
@@ -83,7 +83,7 @@ class Forest:
 
     @property
     def attributes(self) -> dict[str, int | float | str]:
-        """The attributes of a routine; `of` reads them."""
+        """The sizes as attributes of a routine; `of` parses them."""
         return {
             "depth": self.depth,
             "steps": float(self.steps),
@@ -96,7 +96,7 @@ class Forest:
 
     @classmethod
     def of(cls, attributes: Mapping[str, str], columns: int, targets: int) -> "Forest":
-        """Parse the attributes of a workload, given its numbers of features and targets."""
+        """Return the sizes that attributes of a workload describe, for given numbers of features and targets."""
         return cls(
             columns,
             targets,
@@ -117,9 +117,9 @@ class Trees:
     Attributes:
         thresholds: Threshold of each node, in the dtype of the data.
         features: kind * columns + feature of each node, int32.
-        children: Index of each node's first child; the second one follows it. int32.
+        children: Index of each node's first child, int32; the second child has the next index.
         leaves: Row of `values` for each leaf, int32; undefined for inner nodes.
-        roots: Root of each tree, group by group, int32.
+        roots: Index of each tree's root, int32; trees are sorted by group.
         values: Leaf values, float32 [rows, targets], or [rows, 1] if each tree has one target.
         base: Start values of the aggregate, float32 [targets].
     """
@@ -153,7 +153,7 @@ def compared(x: Array, kind: Array, missing: Array) -> Array:
 
 
 def tree_ensemble(forest: Forest, x: Array, trees: Trees) -> Array:
-    """Compute the definition for rows x [rows, columns]; values are combined tree by tree in float32."""
+    """Compute an ensemble for rows x [rows, columns]; leaf values are combined tree by tree in float32."""
     node: Array = np.broadcast_to(trees.roots, (len(x), forest.trees)).astype(np.int64)
     for _ in range(forest.depth):
         kind, feature = np.divmod(trees.features[node], forest.columns)
@@ -170,7 +170,7 @@ def tree_ensemble(forest: Forest, x: Array, trees: Trees) -> Array:
 
 
 def tree_ensemble_routine(forest: Forest, rows: int, trees: Trees) -> Routine:
-    """Return the routine of `tree_ensemble` for a number of rows; its arguments are the data, then `trees.arrays`."""
+    """Return a routine that computes `tree_ensemble` for `rows` rows, of the data and `trees.arrays`."""
     arguments = [
         ((rows, forest.columns), str(trees.thresholds.dtype)),
         *((array.shape, str(array.dtype)) for array in trees.arrays),
@@ -182,7 +182,7 @@ def tree_ensemble_routine(forest: Forest, rows: int, trees: Trees) -> Routine:
 
 
 def combined(aggregate: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Return the aggregate of two values."""
+    """Return the expression that aggregates two values: sum, minimum or maximum."""
     return {"sum": lambda: a + b, "min": lambda: tirx.min(a, b), "max": lambda: tirx.max(a, b)}[aggregate]()
 
 
@@ -215,7 +215,7 @@ def _emit(forest: Forest, rows: int, buffers: Sequence[tirx.Buffer]) -> None:
 
 
 def greater(value: ir.Expr, threshold: ir.Expr, kind: ir.Expr) -> ir.Expr:
-    """Emit whether a feature's value, as its kind says, is above a node's threshold."""
+    """Emit whether the value that a node's kind derives from a feature is above the node's threshold."""
     dtype = str(value.ty.dtype)
     one, zero, large = (tirx.FloatImm(dtype, number) for number in (1.0, 0.0, float("inf")))
     missing = T.Bind(tirx.isnan(value))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers with which kernels emit TensorIR, to be called inside an open `IRBuilder`.
+"""Helpers by which kernels emit TensorIR; they must be called within an open `IRBuilder`.
 
-Loop variables and offsets are int64 throughout: with int32, LLVM keeps two sign extensions a loop.
+All loop variables and offsets are int64: with int32, LLVM keeps two sign extensions per loop.
 """
 
 import math
@@ -24,13 +24,13 @@ def i64(value: int) -> tirx.IntImm:
 
 
 def load(buffer: tirx.Buffer, offset: ir.Expr, lanes: int) -> ir.Var:
-    """Bind a load of `lanes` consecutive elements of a flat buffer from `offset`."""
+    """Emit the load of `lanes` consecutive elements of a flat buffer from `offset` on, bound to a variable."""
     dtype = buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}"
     return T.Bind(buffer.vload([offset], dtype))
 
 
 def store(buffer: tirx.Buffer, value: ir.Expr, offset: ir.Expr, lanes: int) -> None:
-    """Store a vector of `lanes` elements to a flat buffer from `offset`."""
+    """Emit the store of a vector of `lanes` elements to a flat buffer from `offset` on."""
     T.buffer_store(buffer, value, [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
 
 
@@ -41,7 +41,7 @@ def converted(value: ir.Expr, dtype: str) -> ir.Expr:
 
 
 def take(vector: ir.Expr, first: int, lanes: int) -> ir.Expr:
-    """Return lanes `first` up to `first + lanes` of a vector."""
+    """Return `lanes` lanes of a vector from lane `first` on."""
     return tirx.Shuffle([vector], list(range(first, first + lanes)))
 
 
@@ -52,7 +52,7 @@ def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
 
 
 def importing(definitions: str) -> AbstractContextManager[Any]:
-    """Open a scope whose code may call functions that are defined in LLVM IR, by `call_extern`."""
+    """Open a scope whose code may call the functions that `definitions`, LLVM IR, define, by `call_extern`."""
     scope: AbstractContextManager[Any] = T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", definitions)
     return scope
 
@@ -63,7 +63,7 @@ outside: no pass has to look for either."""
 
 
 def in_root_block(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Wrap the body in a root block, as passes that look for views in functions of one input require."""
+    """Return a copy of the function with its body in a root block, which passes that detect views require."""
     body = SBlockRealize([], True, SBlock([], [], [], "root", func.body))
     return func.with_body(body).with_attr(EXACT, True)
 
@@ -78,7 +78,7 @@ class Function:
 
 @contextmanager
 def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Function]:
-    """Open a PrimFunc whose arguments are dense tensors that do not overlap.
+    """Open a PrimFunc whose arguments are dense, non-overlapping tensors; the `with` block emits its body.
 
     Args:
         name: Symbol of the function.
@@ -93,7 +93,7 @@ def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Func
             T.func_name(name)
             T.func_attr({"global_symbol": name, "tirx.noalias": True})
             handles = [T.arg(f"arg{position}", T.handle()) for position in range(len(arguments))]
-            # The memory planner decides the offset of each tensor in its storage.
+            # Any offset is allowed, because the memory planner places each tensor in its storage.
             offsets = [tirx.Var(f"offset{position}", "int64") for position in range(len(arguments))]
             tensors = [
                 T.match_buffer(handle, shape, dtype, elem_offset=offset, offset_factor=1, layout=None)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts between integers that may wrap around, hidden from TVM's simplifier.
+"""Rewrite of integer casts that may wrap around, so that TVM's simplifier cannot bound their values.
 
     cast(x, int8)    →    reinterpret(reinterpret(cast(x, int8), uint8), int8)        x: uint8
 
-TVM bounds a cast by the part of the operand's range that the new type holds: for int8(x) with x of uint8 that is
-[0, 127], although 255 becomes -1. From such a bound it makes a floor division or remainder a truncating one, and
-decides comparisons. A reinterpretation has no bound but its type's, and costs no instruction. Casts whose operand
-provably fits, such as those of clipped values and of loop variables, stay as they are.
+TVM bounds a cast by the intersection of the operand's range and the new type's: for int8(x) with x of uint8 that is
+[0, 127], although 255 becomes -1. By such a bound it replaces floor divisions and remainders by truncating ones, and
+decides comparisons. A reinterpretation is bounded by its type alone, and costs no instruction. Casts whose operand
+provably fits the new type, such as clipped values and loop variables, are not changed.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from tvm_ffi import structural_map
 
 @dataclass(frozen=True)
 class _Limits:
-    """Least and greatest number of an integer type."""
+    """The minimum and maximum of an integer type."""
 
     low: int
     high: int
@@ -33,11 +33,11 @@ _INTEGERS = {
 
 
 def hide_wrapping_casts(expr: ir.Expr, ranges: Iterable[tuple[ir.Var, ir.Range]] = ()) -> ir.Expr:
-    """Return a scalar expression in which TVM's analysis sees no bound of a cast that may wrap around.
+    """Return an equal scalar expression in which each cast that may wrap around is hidden by reinterpretations.
 
     Args:
         expr: Expression before vectorisation.
-        ranges: Ranges of the loop variables in it.
+        ranges: Ranges of the loop variables in `expr`.
     """
     analyzer = sym.Analyzer()
     for var, values in ranges:
@@ -54,12 +54,12 @@ def hide_wrapping_casts(expr: ir.Expr, ranges: Iterable[tuple[ir.Var, ir.Range]]
 
 
 def _changes_range(node: prim.Cast) -> bool:
-    """Whether a cast is from an integer type to one that does not hold all numbers of the first."""
+    """Whether a cast is between integer types and the new type does not hold all numbers of the old one."""
     old, new = (_INTEGERS.get(str(value.ty.dtype)) for value in (node.value, node))
     return old is not None and new is not None and (new.low > old.low or new.high < old.high)
 
 
 def _fits(node: prim.Cast, analyzer: sym.Analyzer) -> bool:
-    """Whether the new type holds all values of a cast's operand; infinities of the analysis are beyond every type."""
+    """Whether the analysis proves that all values of a cast's operand fit the new type."""
     limits, bound = _INTEGERS[str(node.ty.dtype)], analyzer.const_int_bound(node.value)
     return bool(limits.low <= bound.min_value and bound.max_value <= min(limits.high, bound.POS_INF - 1))

@@ -83,7 +83,7 @@ def test_look_up_that_knows_nothing_changes_nothing():
 
 
 def test_look_up_that_names_no_kernel_of_this_workload():
-    with pytest.raises(ValueError, match="gave 'fast', but only"):
+    with pytest.raises(ValueError, match="returned 'fast', but only"):
         select(WORKLOAD, CORE, lambda *_: Known("fast", ""))
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns and checks that several rules share."""
+"""Patterns and checks that are used by several rules."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""0.5 · x · (1 + gate(x)), which both forms of GELU are, in the orders that exporters write it in."""
+"""The pattern 0.5 · x · (1 + gate(x)) of both forms of GELU, with factors in all orders that exporters emit."""
 
 from tvm.relax.dpl import DFPattern, is_const, is_op
 
@@ -15,7 +15,7 @@ def gated_half(x: DFPattern, gate: DFPattern) -> tuple[DFPattern, dict[str, DFPa
 
     Args:
         x: The pattern of x.
-        gate: The pattern of gate(x), with `x` inside.
+        gate: The pattern of gate(x), which contains `x`.
     """
     half, one, two = is_const(), is_const(), is_const()
     plus = _add(gate, one)
@@ -30,7 +30,7 @@ def gated_half(x: DFPattern, gate: DFPattern) -> tuple[DFPattern, dict[str, DFPa
 
 
 def check_gated_half(match: Match) -> Diagnostic | None:
-    """Return why the constants are not those of the formula, or None."""
+    """Return why the constants are not those of the formula; None if they are."""
     for part, number in (("half", 0.5), ("two", 2.0), ("one", 1.0)):
         if part in match.operands and not is_number(match.operands[part], number):
             actual = uniform_value(match.operands[part])

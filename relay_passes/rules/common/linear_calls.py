@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that are linear in constant weights: convolutions, transposed convolutions and matmuls.
 
-Tells where the channels of such a call are in data, output and weights, so that rules can move a scale or a shift of
-channels into the weights and the bias.
+It finds the channel axes of such a call in data, output and weights, by which rules move a scale or a shift per channel
+into the weights and the bias.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 CONVOLUTIONS = tuple(f"relax.nn.conv{d}d" for d in (1, 2, 3))
 TRANSPOSED = tuple(f"relax.nn.conv{d}d_transpose" for d in (1, 2, 3))
 ANCHORS = (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul")
-# Weights of fewer axes have no output channels: a matmul with a vector sums them all.
+# Weights with fewer axes have no output channels, such as the vector in a matmul with a vector.
 _MATRIX = 2
 
 
@@ -35,12 +35,12 @@ class Channels:
     Attributes:
         data_axis: Axis of the input channels in operand 0.
         output_axis: Axis of the output channels in the result.
-        ndim: Rank of data and result alike (a matmul's data may have fewer axes).
-        weight_in: Axis of the weights along the input channels; those of one group in a convolution.
-        weight_out: Axis of the weights along the output channels; those of one group in a transposed one.
+        ndim: Rank of data and result (a matmul's data may have fewer axes).
+        weight_in: Input channel axis of the weights; in a convolution it spans one group.
+        weight_out: Output channel axis of the weights; in a transposed convolution it spans one group.
         inputs: Number of input channels.
         outputs: Number of output channels.
-        groups: The convolution's groups, 1 for a matmul.
+        groups: Number of groups of the convolution, 1 for a matmul.
     """
 
     data_axis: int
@@ -54,7 +54,7 @@ class Channels:
 
 
 def anchor(data: DFPattern, weight: DFPattern) -> DFPattern:
-    """Return a pattern of any anchor on `data` and `weight`."""
+    """Return a pattern that matches all anchors on `data` and `weight`."""
     return reduce(or_, (is_op(name)(data, weight) for name in ANCHORS))
 
 
@@ -86,7 +86,7 @@ def is_transposed(call: Call) -> bool:
 
 
 def padding_of(call: Call) -> tuple[int, ...]:
-    """Return the numbers of zeros that the call pads its data with: before each spatial axis, then after each."""
+    """Return the widths of the call's zero padding: before each spatial axis, then after each."""
     return () if call.op.name == "relax.matmul" else tuple(int(n) for n in call.attrs.padding)
 
 
@@ -99,17 +99,17 @@ def is_per_channel(value: Array, axis: int, ndim: int, channels: int) -> bool:
 
 
 def per_channel(value: Array, channels: int) -> Array:
-    """Return a value that `is_per_channel` as float64, with one element for each channel."""
+    """Return a value for which `is_per_channel` holds as float64 with one element per channel."""
     return np.broadcast_to(value.astype(np.float64).reshape(-1), (channels,))
 
 
 def along(values: Array, axis: int, ndim: int) -> Array:
-    """Return `values`, with one element for each channel, reshaped to broadcast along `axis` of `ndim`."""
+    """Return `values` (one element per channel) reshaped to broadcast along `axis` of `ndim` axes."""
     return values.reshape([-1 if a == axis else 1 for a in range(ndim)])
 
 
 def factors(match: Match, scaled: str, scale: str) -> Array:
-    """Return the factor of a multiplication or division by the constant `scale`, in float64."""
+    """Return the factor, float64, of a multiplication or division by the constant `scale`."""
     value = match.constant(scale).astype(np.float64)
     if match.values[scaled].op.name == "relax.multiply":
         return value
@@ -118,7 +118,7 @@ def factors(match: Match, scaled: str, scale: str) -> Array:
 
 
 def scale_outputs(call: Call, weight: Array, scale: Array) -> Array:
-    """Return weights that scale the call's output channels by `scale`; computed in float64, rounded once."""
+    """Return weights whose call has its output channels scaled by `scale`; computed in float64, rounded once."""
     at = channels_of(call)
     if is_transposed(call):
         return _times(weight, _grouped(scale, weight, at.weight_in, at.weight_out, at.groups))
@@ -126,7 +126,7 @@ def scale_outputs(call: Call, weight: Array, scale: Array) -> Array:
 
 
 def scale_inputs(call: Call, weight: Array, scale: Array) -> Array:
-    """Return weights with the effect of input channels scaled by `scale`; computed in float64, rounded once."""
+    """Return weights that include a scaling of the input channels by `scale`; computed in float64, rounded once."""
     at = channels_of(call)
     if is_transposed(call):
         return _times(weight, along(scale, at.weight_in, weight.ndim))
@@ -134,7 +134,7 @@ def scale_inputs(call: Call, weight: Array, scale: Array) -> Array:
 
 
 def response(call: Call, weight: Array, shift: Array) -> Array:
-    """Return the call's output channels, float64, for inputs that equal `shift` for each channel everywhere."""
+    """Return the call's output channels, float64, for data that equals `shift` per channel at every position."""
     at = channels_of(call)
     shifts = _grouped(shift, weight, at.weight_out, at.weight_in, at.groups)
     others = tuple(a for a in range(weight.ndim) if a != at.weight_out)
@@ -142,12 +142,12 @@ def response(call: Call, weight: Array, shift: Array) -> Array:
 
 
 def with_weight(call: Call, data: Expr, weight: Array) -> Call:
-    """Return the call on other data and weights."""
+    """Return a copy of the call on other data and weights."""
     return Call(call.op, [data, tensor_const(weight)], call.attrs, call.ty_args)
 
 
 def not_foldable(match: Match) -> Diagnostic | None:
-    """Return why nothing can be folded into the weights of an anchor, or None."""
+    """Return why nothing can be folded into the weights of an anchor; None if it is possible."""
     if not match.is_constant("weight"):
         return match.reject("weight is not a constant")
     value = match.constant("weight")
@@ -167,9 +167,9 @@ def is_float(dtype: object) -> bool:
 
 
 def _grouped(values: Array, weight: Array, whole: int, part: int, groups: int) -> Array:
-    """Return one value per channel, to broadcast over weights whose axis `part` spans the channels of one group only.
+    """Return values per channel, shaped to broadcast over weights whose axis `part` spans one group only.
 
-    The axis `whole` holds the groups one after the other, and so says which group an element belongs to.
+    The axis `whole` has all groups one after the other, which determines the group of an element.
     """
     table = np.repeat(values.reshape(groups, -1), weight.shape[whole] // groups, axis=0)
     if whole > part:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns and checks that the rules for decomposed layer norm and RMS norm share."""
+"""Patterns and checks of the rules for decomposed layer norm and RMS norm."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ OTHER_MEAN = "mean_of_squares"
 
 @dataclass(frozen=True)
 class OverRms:
-    """The pattern of d / sqrt(mean(d²) + epsilon) · gain, in the orders that exporters write it in.
+    """The pattern of d / sqrt(mean(d²) + epsilon) · gain, in all orders that exporters emit.
 
     Attributes:
         root: The whole pattern.
@@ -33,7 +33,7 @@ class OverRms:
 
 
 def over_rms(d: DFPattern, same_mean: DFPattern | None = None) -> OverRms:
-    """Return the pattern of `d` over its root mean square; `same_mean` is another form of the mean of the squares."""
+    """Return the pattern of `d` / its root mean square; `same_mean` is an alternative pattern of the mean square."""
     epsilon, two, one, gain = (is_const() for _ in range(4))
     mean = is_op("relax.mean")(square(d, two))
     value = _add(mean if same_mean is None else mean | same_mean, epsilon)
@@ -54,17 +54,17 @@ def over_rms(d: DFPattern, same_mean: DFPattern | None = None) -> OverRms:
 
 
 def square(x: DFPattern, two: DFPattern) -> DFPattern:
-    """Return the pattern of x², as product or power."""
+    """Return the pattern of x², as a product or a power."""
     return _multiply(x, x) | is_op("relax.square")(x) | is_op("relax.power")(x, two)
 
 
 def with_gain(match: Match, norm: Expr) -> Expr:
-    """Return the norm, multiplied by the gain if the match has one."""
+    """Return the norm, multiplied by the gain if the match has a gain."""
     return relax.op.multiply(norm, match.operands["gain"]) if "gain" in match.operands else norm
 
 
 def check_over_rms(match: Match) -> Diagnostic | None:
-    """Return why the parts are not those of a norm over the last axes, or None."""
+    """Return why the parts are not those of a norm over the last axes; None if they are."""
     for part, number in (("two", 2.0), ("one", 1.0)):
         if part in match.operands and not is_number(match.operands[part], number):
             return match.reject(
@@ -80,12 +80,12 @@ def check_over_rms(match: Match) -> Diagnostic | None:
 
 
 def squares_mean(match: Match) -> str:
-    """Return the name of the part that is the mean of squares: of d, or of x in the other form."""
+    """Return the name of the part that matched the mean of squares: of d, or of x in the alternative form."""
     return "mean" if "mean" in match.values else OTHER_MEAN
 
 
 def check_mean(match: Match, part: str) -> Diagnostic | None:
-    """Return why the mean is not one over the last axes, kept as axes of one element, or None."""
+    """Return why the mean is not over the last axes with `keepdims`; None if it is."""
     axes, rank = mean_axes(match, part), len(match.values["root"].ty.shape)
     if not match.values[part].attrs.keepdims:
         return match.reject(f"{part} does not keep the axes")
@@ -99,11 +99,11 @@ def check_mean(match: Match, part: str) -> Diagnostic | None:
 
 
 def mean_axes(match: Match, part: str) -> list[int]:
-    """Return the axes of a mean, counted from 0, sorted."""
+    """Return the axes of a mean, counted from 0 and sorted."""
     rank, axes = len(match.values["root"].ty.shape), match.values[part].attrs.axis
     return list(range(rank)) if axes is None else sorted(int(axis) % rank for axis in axes)
 
 
 def normalized_shape(match: Match) -> list[int]:
-    """Return the sizes of the axes that the norm goes over."""
+    """Return the sizes of the normalised axes."""
     return [int(match.values["root"].ty.shape[axis]) for axis in mean_axes(match, squares_mean(match))]

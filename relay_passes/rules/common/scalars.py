@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of constants that stand for one number, of clamp bounds, and of broadcast shapes."""
+"""Checks of constants whose elements are all equal, of clamp bounds, and of broadcast shapes."""
 
 import math
 from typing import Any
@@ -14,19 +14,19 @@ from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.rule import Match
 from schedules.diagnostic import Diagnostic
 
-# A float32 constant is within eps of the number it stands for, and one that an exporter computed in float32, such
+# A float32 constant is within eps of the number that it represents; one that an exporter computed in float32, such
 # as 1 / sqrt(2), within a few.
 TOLERANCE = 4 * float(np.finfo(np.float32).eps)
 
 
 def all_normal(values: npt.NDArray[Any]) -> bool:
-    """Whether all values of a tensor of floats, bfloat16 among them, are finite and neither 0 nor subnormal."""
+    """Whether all values of a float (or bfloat16) tensor are finite and neither 0 nor subnormal."""
     magnitudes = np.abs(values)
     return bool(np.isfinite(values).all() and magnitudes.min() >= ml_dtypes.finfo(values.dtype).tiny)
 
 
 def uniform_value(expr: Expr) -> float | None:
-    """Return the number that all elements of a constant equal, whatever its shape; None for other expressions."""
+    """Return the number that all elements of a constant are equal to, for any shape; None for other expressions."""
     if not isinstance(expr, Constant):
         return None
     value = expr.value.numpy()
@@ -34,18 +34,18 @@ def uniform_value(expr: Expr) -> float | None:
 
 
 def is_number(expr: Expr, number: float) -> bool:
-    """Whether `expr` is a constant whose elements all equal `number`, rounded to float32."""
+    """Whether `expr` is a constant whose elements are all equal to `number` rounded to float32."""
     actual = uniform_value(expr)
     return actual is not None and math.isclose(actual, number, rel_tol=TOLERANCE)
 
 
 def has_bounds(call: Call) -> bool:
-    """Whether no bound of a `relax.clip` or `relax.nn.relu` is computed at run time."""
+    """Whether all bounds of a `relax.clip` or `relax.nn.relu` are constants."""
     return all(isinstance(arg, IntImm | FloatImm) for arg in call.args[1:])
 
 
 def bounds(call: Call) -> tuple[float, float]:
-    """Return the limits of a `relax.clip` or `relax.nn.relu` that `has_bounds`."""
+    """Return the bounds of a `relax.clip` or `relax.nn.relu` for which `has_bounds` holds."""
     if str(call.op.name) == "relax.nn.relu":
         return 0.0, math.inf
     low, high = call.args[1:]
@@ -53,7 +53,7 @@ def bounds(call: Call) -> tuple[float, float]:
 
 
 def enlarged(match: Match) -> Diagnostic | None:
-    """Return a rejection if broadcasting a constant makes "root" larger than "x", else None."""
+    """Return a rejection if broadcasting a constant makes the part "root" larger than "x"; else None."""
     x, root = match.operands["x"], match.values["root"]
     if x.ty == root.ty:
         return None

@@ -3,11 +3,11 @@
 
     y = softmax(q · k * scale + mask) · v
 
-Keys and values of a head are packed once. Then for each tile of rows: its scores, by FMLA, into a buffer of those rows;
-of each row the greatest score, the powers of the distances from it, and their sum; their product with the values, by
-FMLA, times one over the sum. The buffer of scores is the tile's rows by the keys: L1 or L2 holds it, however long the
-sequence. Nothing is computed twice, and no order depends on tiles or threads. Data of float16 are widened where it is
-packed, and a float16 result is rounded once.
+Keys and values of a head are packed once. Then, for each tile of queries, FMLA computes the scores into a buffer; for
+each row of scores, the maximum, the exponentials of (score - maximum) and their sum are computed; FMLA multiplies the
+exponentials by the values, and the result is divided by the sum. The buffer has the tile's queries by all keys, so
+that it fits L1 or L2 for usual sequence lengths. No score is computed twice, and no order of a sum depends on tiles or
+threads. float16 data is converted while it is packed, and a float16 result is rounded once.
 """
 
 import math
@@ -45,7 +45,7 @@ TILES = ((5, 4), (4, 4), (3, 4), (7, 3), (6, 3), (9, 2), (8, 2), (2, 8), (1, 8))
 
 @dataclass(frozen=True)
 class Params(fmla_tile.Params):
-    """Tiling parameters of the kernel; tasks are heads, and the tiles of their rows."""
+    """Tiling parameters of the kernel; a task is a head, or a part of the tiles of its queries."""
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
@@ -64,7 +64,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every tile size; calls that are long enough, with packing, are parallel."""
+    """Return the parameters of every tile size; those of long calls are parallel."""
     options = [Params(*tile, sve=sve.pays(core)) for tile in TILES]
     least = 2 * threads.PARALLEL_CYCLES
     return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
@@ -91,7 +91,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the scale (for powers of 2 if there is no mask) and constants, each in four lanes, and a constant mask."""
+    """Return scale (times log2 e if there is no mask) and exp's constants, each four times; then a constant mask."""
     scale, mask = workload.step("scale"), workload.step("mask")
     value = np.float32(1.0)
     if scale is not None and scale.operand is not None:
@@ -160,8 +160,8 @@ class _HeadEmitter:
             tensors: q, k, v and the mask if there is one, flat, float32 or float16.
             scale: Scale of the scores, then the constants of exp, each repeated four times.
             output: Flat, float32 or float16.
-            parallel: Whether each head has a place of its own for what is packed, and parts.
-            sve: Whether instructions of SVE make the powers.
+            parallel: Whether heads run in parallel: each then has its own panels, and is computed in several parts.
+            sve: Whether SVE instructions compute the exponentials.
         """
         self.heads, self.tensors, self.sve = heads, tensors, sve
         self.rows, self.width = tile
@@ -208,7 +208,7 @@ class _HeadEmitter:
         packed_panels_f32.each_panel(b.columns, self.width, one)
 
     def tile(self, offsets: Sequence[ir.Expr], output: ir.Expr, row: ir.Expr, count: int) -> None:
-        """Emit the computation of `count` queries from `row`, from scores to result."""
+        """Emit the scores, softmax and result of `count` queries from query `row` on."""
         heads = self.heads
         pitch = self.vectors * LANES
         scores = T.alloc_buffer((count * pitch,), "float32", layout=None)
@@ -240,8 +240,8 @@ class _HeadEmitter:
             sve=self.sve,
             held={c: load(self.scale, i64((1 + at) * LANES), LANES) for at, c in enumerate(held)},
         )
-        # A loop, since with code for each row LLVM would make the constants of 2**y in the first and keep them on the
-        # stack.
+        # A loop, because in straight-line code for all rows LLVM would load the constants of exp for the first row and
+        # spill them to the stack.
         with T.serial(i64(0), i64(count)) as r:
             at = T.Bind(r * pitch)
             copies.fill(scores, at + heads.keys.columns, pitch - heads.keys.columns, float("-inf"))
@@ -267,7 +267,7 @@ class _HeadEmitter:
         packed_panels_f32.each_panel(heads.values.columns, self.width, result)
 
     def masked(self, start: ir.Expr, row: ir.Expr, column: ir.Expr, lanes: int) -> ir.Expr:
-        """Load the mask of four keys, of which the first `lanes` are real, for one query."""
+        """Emit the load of one query's mask for four keys, as float32x4; only the first `lanes` keys exist."""
         assert self.heads.mask is not None
         query, key = self.heads.mask
         at = start + row * query + column * key

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operands of float attention as a batch of heads, with permuted and broadcast axes as strides."""
+"""The operands of float attention as a batch of heads; strides express permuted and broadcast axes."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ class AttentionHeads:
 
     Attributes:
         lead: Leading axes of the result; their product is the number of heads.
-        rows: Queries of a head.
-        query: Elements from a query to the next; each query is contiguous.
-        keys: The matrix of the keys: depth of a query by number of keys.
-        values: The matrix of the values: number of keys by columns of the result.
-        steps: Elements of q, k, v and mask from one head to the next, for each leading axis.
-        mask: Elements of the mask from a query to the next and from a key to the next, or None.
+        rows: Number of queries of a head.
+        query: Distance in elements between two queries; each query is contiguous.
+        keys: Layout of the matrix of keys: depth of a query by number of keys.
+        values: Layout of the matrix of values: number of keys by columns of the result.
+        steps: For each leading axis, the distances in elements between two heads of q, k, v and mask.
+        mask: Distances in elements of the mask between two queries and between two keys; None without a mask.
     """
 
     lead: tuple[int, ...]

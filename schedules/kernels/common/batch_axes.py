@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leading axes of tensors that are broadcast to each other, as strides."""
+"""Strides and offsets of tensors whose leading axes are broadcast to each other."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from schedules.tir.emit import i64
 
 
 def strides(operand: Operand, rank: int) -> tuple[int, ...]:
-    """Return the strides of an operand that is broadcast to `rank` axes; 0 along those that are broadcast."""
+    """Return the strides of an operand that is broadcast to `rank` axes; 0 along broadcast axes."""
     own = tuple(s if size > 1 else 0 for s, size in zip(operand.strides, operand.seen, strict=True))
     return (0,) * (rank - len(own)) + own
 

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class KernelMatch:
-    """The answer that a kernel takes a workload.
+    """The result of `matches` if the kernel accepts a workload.
 
     Attributes:
         reason: Description of the recognised workload.
@@ -29,21 +29,20 @@ class KernelMatch:
 
 
 def declined(kernel: str, reason: str, limit: str, actual: str, unfit: bool = False) -> Diagnostic:
-    """Return the answer that a kernel does not take a workload, with the constraint that failed.
+    """Return the diagnostic that a kernel declines a workload, with the constraint that failed.
 
     Args:
-        kernel: The kernel, or "any" where no kernel could take it.
+        kernel: Name of the kernel, or "any" if no kernel can accept the workload.
         reason: The constraint, as a sentence without its numbers.
         limit: The value that the constraint allows.
         actual: The workload's value.
-        unfit: Whether the kernel computes another kind of workload: no other size, core or option would make it take
-            this one.
+        unfit: Whether the kernel is for other kinds of workloads, so that no other size, core or option would help.
     """
     return Diagnostic(reason, limit, actual, asked=kernel, unfit=unfit)
 
 
-def lacking(kernel: str, feature: str, core: "Core") -> Diagnostic:
-    """Return the answer that a kernel needs a feature of the instruction set which the core does not have."""
+def missing_feature(kernel: str, feature: str, core: "Core") -> Diagnostic:
+    """Return the diagnostic that a kernel needs an instruction set feature which the core does not have."""
     return Diagnostic(f"{core.name} has no {feature}", asked=kernel)
 
 
@@ -51,10 +50,10 @@ Answer = TypeVar("Answer")
 
 
 def taken(answer: Answer | Diagnostic, workload: "Workload") -> Answer:
-    """Return the record that a kernel parsed from a workload that it takes.
+    """Return `answer`, a workload as a kernel parsed it, if it is no diagnostic.
 
     Raises:
-        ValueError: The kernel does not take the workload; callers ask `matches` first.
+        ValueError: The kernel declined the workload; callers must check `matches` first.
     """
     if isinstance(answer, Diagnostic):
         raise ValueError(f"{answer.asked} does not take {workload}: {answer.reason}")  # noqa: TRY004 (no type is wrong)
@@ -62,13 +61,13 @@ def taken(answer: Answer | Diagnostic, workload: "Workload") -> Answer:
 
 
 class Kernel(Protocol):
-    """The interface of a kernel, which is a module; `params` are instances of its frozen dataclass `Params`."""
+    """The interface of a kernel, which is a module; `params` is an instance of its frozen dataclass `Params`."""
 
     NAME: str
     Params: type[Any]
 
     def matches(self, workload: "Workload", core: "Core") -> KernelMatch | Diagnostic:
-        """Return whether the kernel computes this workload on this core, with the reason."""
+        """Return a match if the kernel can compute this workload on this core, else a rejection with the reason."""
 
     def default(self, workload: "Workload", core: "Core") -> Any:
         """Return the parameters that are used without tuning."""

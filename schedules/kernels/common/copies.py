@@ -24,7 +24,7 @@ WHOLE: tuple[Plane, ...] = (lambda value: value,)
 
 
 def pieces(count: int, largest: int) -> list[tuple[int, int]]:
-    """Split `count` elements into vectors of `largest` lanes, then of halves: (first element, lanes) of each."""
+    """Split `count` elements into vectors of `largest` lanes, then half as many, and so on: (first element, lanes)."""
     found, at, lanes = [], 0, largest
     while at < count:
         while count - at < lanes:
@@ -42,7 +42,7 @@ def copy(
     count: int,
     plane: Plane = WHOLE[0],
 ) -> None:
-    """Emit a copy of a plane of `count` contiguous elements between flat buffers, cast to the target's dtype."""
+    """Emit a copy of `count` contiguous elements, `plane` applied and cast to the dtype of the flat buffer `target`."""
     dtype = str(target.dtype)
     _run(target, to, count, lambda at, lanes: converted(plane(load(source, start + at, lanes)), dtype))
 
@@ -60,14 +60,14 @@ def padded(
     value: float | ir.Expr,
     planes: Sequence[Plane] = WHOLE,
 ) -> tirx.Buffer:
-    """Emit a padded copy of a tensor into the workspace.
+    """Emit a padded copy of a tensor into the workspace; return its flat buffer.
 
     Args:
         source: Flat buffer of the tensor.
         shape: Shape of the tensor, [N, H, W, C].
         widths: Number of elements before and after each axis; 0 for N and C.
         value: Value of the border; an expression must have the dtype of the tensor.
-        planes: Each becomes a padded tensor; these lie one behind the other and have one dtype.
+        planes: Functions of the elements; the padded tensor of each follows that of the one before, with one dtype.
     """
     images, height, width, channels = shape
     _, (top, bottom), (left, right), _ = widths
@@ -75,7 +75,7 @@ def padded(
     scalar = value if isinstance(value, ir.Expr) else tirx.const(value, str(source.dtype))
     borders = [plane(scalar) for plane in planes]
     dtype = str(borders[0].ty.dtype)
-    # Allocate one register more, so that a vector that begins inside the copy also ends inside it.
+    # Allocate one register more, so that a vector load that starts inside the copy does not reach past its end.
     size, slack = images * tall * line, REGISTER // np.dtype(dtype).itemsize
     target = T.alloc_buffer((len(planes) * size + slack,), dtype, scope="global", layout=None)
     for number, (plane, border) in enumerate(zip(planes, borders, strict=True)):

@@ -39,7 +39,7 @@ class Cost:
         instructions: Number of all instructions.
         vector: Number of instructions that run on the vector pipes: arithmetic, moves and stores of vector
             registers, not loads.
-        fetching: Cycles in which lines that L1 did not keep come from L2 again.
+        fetching: Cycles of waiting for cache lines that L1 evicted and that are read from L2 again.
     """
 
     instructions: float = 0.0
@@ -62,12 +62,12 @@ class Cost:
 
 
 def chained(loop: Cost, accumulators: int, latency: int, core: Core) -> Cost:
-    """Raise the cost of a loop whose accumulators are too few to hide the latency of their instructions.
+    """Return the cost of a loop, raised if its accumulators are too few to hide the latency of its instructions.
 
     Args:
         loop: Cost of the loop if its vector instructions kept the pipes full.
-        accumulators: Number of independent chains.
-        latency: Cycles from one instruction of a chain to the next.
+        accumulators: Number of independent dependency chains.
+        latency: Cycles between two dependent instructions of a chain.
         core: Core whose vector pipes run it.
     """
     full = latency * core.vector_pipes
@@ -82,8 +82,8 @@ def arithmetic(instructions: float) -> Cost:
 def converting(instructions: float, core: Core) -> Cost:
     """Return the cost of conversions between binary16 and binary32 (FCVTL, FCVTN).
 
-    Cores that execute out of order take two turns of a pipe for each (Arm Cortex-A76 and Neoverse N2 software
-    optimization guides, ASIMD FP convert, long and narrow).
+    On out-of-order cores each occupies a pipe for two cycles (Arm Cortex-A76 and Neoverse N2 software optimization
+    guides, ASIMD FP convert, long and narrow).
     """
     return Cost(instructions, instructions * (1 if core.in_order else 2))
 
@@ -94,41 +94,41 @@ def scalar(instructions: float) -> Cost:
 
 
 def waiting(instructions: float, cycles: float, core: Core) -> Cost:
-    """Return the cost of instructions for which the vector pipes stall that many cycles.
+    """Return the cost of instructions for which the vector pipes stall `cycles` cycles; no stall with a single pipe.
 
-    One pipe, which the same code fills for twice as long as two, waits for none: by LLVM's model of Cortex-A55, tiles
-    of SDOT with 24 accumulators and stack accesses take three quarters of the cycles of tiles with 8 and none.
+    A single pipe is busy twice as long as two pipes, which hides the wait: by LLVM's model of Cortex-A55, SDOT tiles
+    with 24 accumulators and stack accesses take three quarters of the cycles of tiles with 8 and no stack accesses.
     """
     return Cost(instructions, cycles * core.vector_pipes if core.vector_pipes > 1 else 0.0)
 
 
 def reloading(instructions: float, core: Core) -> Cost:
-    """Return the cost of loads whose values are used at once, for which in-order cores with one vector pipe stall.
+    """Return the cost of loads whose values are used immediately; cores with one vector pipe stall for them.
 
-    With them hidden behind that pipe, ResNet-8 would have its residuals added by its kernels on Cortex-A53, and take
-    0.6 % more cycles.
+    Without the stalls in the model, the residual additions of ResNet-8 would be fused into its kernels on Cortex-A53,
+    which takes 0.6 % more cycles.
     """
     return Cost(instructions, instructions if core.vector_pipes == 1 else 0.0)
 
 
 def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
-    """Return the cost of requantising that many outputs by `requantize16`, without stores."""
+    """Return the cost of requantising `outputs` outputs by `requantize16`, without stores."""
     limits = np.iinfo(to.dtype)
     clamps = ((to.low > limits.min) + (to.high < limits.max)) * limits.bits / 8 / VECTOR
     return arithmetic(outputs * (INSTRUCTIONS[form] + clamps))
 
 
-def again(size: float, times: int, kept: float, core: Core) -> float:
-    """Return the cycles of waiting for L2 when data that was read before is no longer in L1.
+def rereading_cycles(size: float, times: int, kept: float, core: Core) -> float:
+    """Return the cycles of waiting for L2 when data is read again that is no longer in L1.
 
-    All of it is still there if the data read in between takes up to `KEPT` of L1, nothing if it takes `LOST` or more;
-    between these bounds the share is interpolated.
+    All of it is still in L1 if the bytes `kept` are at most `KEPT` of L1, none of it if they are at least `LOST`;
+    in between, the share is interpolated.
 
     Args:
         size: Bytes that are read again.
-        times: How often it is read again.
-        kept: Bytes that are read from one time to the next, these included.
-        core: Core whose L1 it is.
+        times: How often they are read again.
+        kept: Bytes that are read between two reads of the same byte, the data itself included.
+        core: Core whose L1 is modelled.
     """
     lost = min(1.0, max(0.0, (kept / core.l1d.size - KEPT) / (LOST - KEPT)))
     return WAITED_FOR * lost * size * times / L2_BYTES_PER_CYCLE
@@ -138,7 +138,7 @@ Option = TypeVar("Option")
 
 
 def cheapest(options: Sequence[Option], cost: Callable[[Option], Cost], core: Core) -> Option:
-    """Return the option with the fewest instructions among those within `TIE` of the lowest cycles; then the first."""
+    """Return, of the options within `TIE` of the minimum cycles, the (first) one with the fewest instructions."""
     costs = {option: cost(option) for option in options}
     return cheapest_by(
         options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, TIE
@@ -151,7 +151,7 @@ def cheapest_by(
     instructions: Callable[[Option], float],
     tie: float,
 ) -> Option:
-    """Return the cheapest option as `cheapest` does, given functions for cycles and instructions."""
+    """Return the cheapest option as in `cheapest`, by given functions for cycles and instructions."""
     found = {option: cycles(option) for option in options}
     limit = (1 + tie) * min(found.values())
     return min((option for option in options if found[option] <= limit), key=instructions)

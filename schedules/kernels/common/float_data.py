@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dtypes of kernels that compute in binary32: float32 or float16 data and results.
 
-float16 is widened, which is exact, and rounded once at the end: what a graph computes between casts is computed to the
-bit as it says.
+float16 data is converted to float32, which is exact, and the result is rounded once: a graph that casts to float32,
+computes and casts back gets the same bits.
 """
 
 from schedules.composites.workload import Workload
@@ -23,7 +23,7 @@ def converts(workload: Workload) -> bool:
 
 
 def around(workload: Workload, *, copied: bool) -> Cost:
-    """Return the cost of converting four elements of a row, and of copying them if the row is `copied`."""
+    """Return the cost of converting four elements from and to float16, plus a copy of them if the row is `copied`."""
     dtypes = (workload.operands[0].dtype, workload.output_dtype)
     cost = CONVERTED * sum(dtype != "float32" for dtype in dtypes)
     return cost + COPIED if copied else cost

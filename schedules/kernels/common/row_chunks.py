@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels for any number of rows, made of a kernel for a fixed number, which is applied to chunks of that many rows.
+"""Kernels for any number of rows, by applying a kernel for a fixed number of rows to chunks of that many rows.
 
     k(x: [8, K], w, y: [8, N])    →    k(x: [n, K], w, y: [n, N]): for i in ceil(n / 8):
                                                                      at = max(0, min(8 i, n - 8))
                                                                      k(x[at : at + 8], w, y[at : at + 8])
 
-The last chunk overlaps the one before it, and computes some rows once more. With fewer rows than a chunk has, the
-memory behind them is read and written, too: there must be space for a chunk.
+The last chunk overlaps the one before it, and computes some rows once more. If there are fewer rows than a chunk has,
+the memory behind them is read and written, too: buffers must have space for a chunk.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,7 @@ class RowArgument:
 
     Attributes:
         shape: Shape, which depends on the number of rows.
-        row: Elements from a row to the next, for rows that are contiguous; 0 for an argument that all rows
-            share.
+        row: Distance in elements between two rows, which are contiguous; 0 for an argument that all rows share.
     """
 
     shape: tuple[Expr | int, ...]

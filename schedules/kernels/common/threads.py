@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multithreading of kernels: when a call is parallel, into how many tasks it is split, and how threads share them."""
+"""Multithreading of kernels: whether a call is parallel, its number of tasks, and their distribution to threads."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
 
 @contextmanager
 def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
-    """Open a loop over `count` tasks; if parallel, each thread gets runs of consecutive tasks."""
+    """Open a loop over `count` tasks; if parallel, threads execute runs of consecutive tasks."""
     if not parallel:
         with T.serial(i64(0), i64(count)) as index:
             yield index
@@ -49,13 +49,13 @@ def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
 
 
 def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
-    """Emit a loop over `count` tasks, as `each_of`, with the body that `task` emits."""
+    """Emit a loop over `count` tasks as in `each_of`; `task`(index) emits the body."""
     with each_of(count, parallel) as index:
         task(index)
 
 
 def each_tile(count: int, size: int, parallel: bool, tile: Callable[[ir.Expr, int], None]) -> None:
-    """Emit a loop over the tiles of `count` rows; a last tile with fewer than `size` rows is code of its own.
+    """Emit a loop over the tiles of `count` rows; a last tile with fewer than `size` rows has separate code.
 
     Args:
         count: The number of rows.
@@ -99,14 +99,14 @@ def each_packed(
     pack: Callable[[ir.Expr, ir.Expr], None],
     work: Callable[[ir.Expr, ir.Expr, ir.Expr], None],
 ) -> None:
-    """Emit packing and computation of `count` items; if parallel, threads share the parts of an item, packed once.
+    """Emit packing and computation of `count` items; if parallel, all items are packed first, then computed in parts.
 
     Args:
         count: Number of items.
         parts: Number of parts of the work on one item.
         parallel: Whether threads share the work; else the items are packed and computed one after the other.
-        pack: Emits the packing of an item: (item, index of the buffer for it). There are `count` buffers, or one.
-        work: Emits a part of the work: (item, index of its buffer, part).
+        pack: Emits the packing of (item, index of the item's buffer); there are `count` buffers if parallel, else one.
+        work: Emits the computation of (item, index of the item's buffer, part).
     """
     if parallel:
         each(count, count > 1, lambda index: pack(index, index))
@@ -118,14 +118,14 @@ def each_packed(
 
 
 def part(index: ir.Expr, count: int, parts: int) -> tuple[ir.Expr, ir.Expr]:
-    """Return the start and end of one of `parts` equal parts of `count`."""
+    """Return the start and end of part `index`, if `count` items are divided into `parts` equal parts."""
     if count == parts:
         return index, index + 1
     return tirx.floordiv(index * count, parts), tirx.floordiv((index + 1) * count, parts)
 
 
 def part_sizes(size: int, step: int, parts: int) -> list[int]:
-    """Return the sizes of `parts` parts of an axis, in whole steps; the remainder goes to the last part."""
+    """Return the sizes of the parts of an axis of `size`, multiples of `step`; the last one includes the remainder."""
     steps, rest = divmod(size, step)
     sizes = [((index + 1) * steps // parts - index * steps // parts) * step for index in range(parts)]
     sizes[-1] += rest
@@ -138,10 +138,10 @@ def spread(sizes: npt.ArrayLike, threads: int) -> float:
 
 
 def _spread(total: npt.NDArray[Any], threads: int) -> float:
-    """Return the load imbalance, given the prefix sums of the sizes."""
+    """Return the load imbalance of tasks, whose sizes are given as prefix sums starting with 0."""
     count = len(total) - 1
     runs = _runs(count)
-    # The runtime gives this many runs to each thread, and the remaining ones to the last.
+    # The runtime gives `chunk` runs to each thread, and the remaining ones to the last.
     chunk = -(-runs // threads)
     ends = [float(total[min(runs, thread * chunk) * count // runs]) for thread in range(threads + 1)]
     loads = [end - start for start, end in pairwise(ends)]
@@ -149,7 +149,7 @@ def _spread(total: npt.NDArray[Any], threads: int) -> float:
 
 
 def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int:
-    """Return the first option whose tasks balance within `SPREADS`, or else the best balanced one.
+    """Return the first option whose load imbalance is within `SPREADS`, or else the one with the minimum imbalance.
 
     Args:
         options: Numbers that decide how many tasks there are, fewest tasks first.
@@ -166,25 +166,27 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
     return best
 
 
-def parts_of(things: Sequence[float], steps: int) -> int:
-    """Return the number of parts of an axis that balances the tasks, each one part of one item of `things`.
+def parts_of(item_sizes: Sequence[float], steps: int) -> int:
+    """Return into how many parts to split an axis so that the tasks, one part for one item each, are balanced.
 
     Args:
-        things: Size of each thing, such as a panel or a group. The tasks of one part follow each other, so few things,
-            or uneven ones, do little harm.
-        steps: Length of the axis, which is the same for all things.
+        item_sizes: Size of each item, such as a panel or a group. Consecutive tasks compute one part for all items, so
+            that few or uneven items cause little imbalance.
+        steps: Length of the axis, which is the same for all items.
     """
-    return fewest(range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel())
+    return fewest(
+        range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), item_sizes).ravel()
+    )
 
 
 def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int:
     """Return the number of row tiles per task that balances threads, where a task is a block of rows by one panel.
 
     Args:
-        rows: Rows of the matrix; what is left of them after the last full tile goes with the last block.
+        rows: Number of rows of the matrix; the last block includes the rows after the last full tile.
         tile: Rows of a tile.
-        panels: Width of each panel; the tasks of a block differ in it.
-        most: Tiles that a block may have.
+        panels: Width of each panel, which makes tasks of one block differ in size.
+        most: Maximum number of tiles in a block.
     """
     tiles = max(1, rows // tile)
 

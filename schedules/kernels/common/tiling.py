@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiling of int8 products: tasks of a row tile by a block of columns, and the tails of both."""
+"""Tiling of int8 products into tasks, each a row tile by a block of columns, with separate code for tails."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from schedules.intrinsics import sve
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import TIE, again
+from schedules.kernels.common.cost_model import TIE, rereading_cycles
 from schedules.kernels.common.threads import each as each
 from schedules.kernels.common.threads import fewest, part, part_sizes
 from schedules.kernels.gemm.product import GemmProduct
@@ -41,7 +41,7 @@ def tasks(product: GemmProduct, rows: int, column_blocks: int, parallel: bool, r
 
     Args:
         product: The product that is tiled.
-        rows: Rows of a full tile; a last one with fewer rows is code of its own.
+        rows: Rows of a full tile; a last tile with fewer rows has separate code.
         column_blocks: Tasks that share the columns of a tile of rows.
         parallel: Whether the runtime's threads share the tasks.
         row_tile: Emits the code of one task.
@@ -51,7 +51,7 @@ def tasks(product: GemmProduct, rows: int, column_blocks: int, parallel: bool, r
 
     def one(task: ir.Expr) -> None:
         group, inside = _split(task, tiles * column_blocks, product.groups)
-        # Neighbouring tasks are tiles of one block of columns, whose weights a cache keeps.
+        # Consecutive tasks are row tiles of the same block of columns, whose weights then stay in a cache.
         block, tile = _split(inside, tiles, column_blocks)
         first = T.Bind(tile * rows)
         if full and rest:
@@ -67,7 +67,7 @@ def tasks(product: GemmProduct, rows: int, column_blocks: int, parallel: bool, r
 
 
 def shares(product: GemmProduct, rows: int, columns: int) -> tuple[int, bool]:
-    """Return the number of column blocks for tiles of `rows` by `columns`, and whether there are several tasks."""
+    """Return (number of column blocks that balances threads, whether there are several tasks) for a tile size."""
     return _shares(product.rows.count, product.columns, product.groups, rows, columns)
 
 
@@ -84,28 +84,28 @@ def _shares(total: int, width: int, groups: int, rows: int, columns: int) -> tup
 
 
 def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
-    """Return the cycles of re-reading a block's weights for each row tile, and the data for each block.
+    """Return the cycles of waiting for L2: a block's weights are read for each row tile, the data for each block.
 
     Args:
         product: Product of 8-bit data.
         rows: Rows of a tile.
-        blocks: Blocks of columns.
+        blocks: Number of blocks of columns.
         weights: Bytes of a group's panels.
-        depth: Bytes of a row of a tile.
+        depth: Bytes of a row of A.
         core: Core whose caches are modelled.
     """
     data = math.prod(product.data) / product.groups
     tiles, kept = -(-product.rows.count // rows), weights / blocks + rows * depth
-    by_tile = again(weights, tiles - 1, kept, core)
-    return (by_tile + again(data, blocks - 1, weights / blocks + data, core)) * product.groups
+    by_tile = rereading_cycles(weights, tiles - 1, kept, core)
+    return (by_tile + rereading_cycles(data, blocks - 1, weights / blocks + data, core)) * product.groups
 
 
 def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> Option:
-    """Return the parameters with more column blocks, if those are clearly faster.
+    """Return a copy of the parameters with more column blocks if that is faster by more than `TIE`, else `params`.
 
     Args:
-        params: Parameters with as many `column_blocks` as threads need.
-        most: Most column blocks that are possible.
+        params: Parameters whose `column_blocks` balances threads.
+        most: Maximum number of column blocks.
         cycles: Estimates the cycles of one call.
     """
     blocks = (times * params.column_blocks for times in FINER)
@@ -117,13 +117,13 @@ def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> O
 def column_tiles(
     columns: int, width: int, block: tuple[ir.Expr, int], tile: Callable[[ir.Expr, int], None]
 ) -> None:
-    """Emit a loop over a block's column tiles; `tile` gets an index and the number of real columns.
+    """Emit a loop over the column tiles of one block of columns.
 
     Args:
         columns: Columns of a group.
         width: Width of a tile.
-        block: Index of the block, and number of blocks; the last has the tile that is not full.
-        tile: Emits one tile, given its index and its number of columns.
+        block: Index of the block, and number of blocks; the last block includes the tile that is not full.
+        tile: Emits one tile, given its index in the group and its number of columns without padding.
     """
     index, blocks = block
     full, rest = divmod(columns, width)
@@ -141,10 +141,10 @@ def column_tiles(
 def staged(
     source: tirx.Buffer, starts: Sequence[ir.Expr], length: int, pitch: int, dtype: str = ""
 ) -> tuple[tirx.Buffer, list[ir.Expr]]:
-    """Emit copies of `length` elements of rows, to where a vector may read past their end, or to another dtype.
+    """Emit a copy of rows into a buffer where vectors may read past a row's end, or that has another dtype.
 
     Returns:
-        The copy, `pitch` elements a row, and where each row begins in it.
+        The buffer, with `pitch` elements per row of which `length` are copied, and each row's offset in it.
     """
     stage = T.alloc_buffer((pitch * len(starts),), dtype or source.dtype, layout=None)
     for row, start in enumerate(starts):
@@ -162,7 +162,7 @@ def store_part(
         value: The vector to store.
         offset: Offset in the output of the first lane.
         count: Number of lanes to store.
-        by_sve: Whether bytes may be stored by SVE, inside of `sve.functions`.
+        by_sve: Whether bytes may be stored by SVE, within the context manager `sve.functions`.
     """
     value = converted(value, str(output.dtype))
     lanes = int(str(value.ty.dtype).rpartition("x")[2])
@@ -179,14 +179,14 @@ def store_part(
 
 
 def by_group(values: Array, product: GemmProduct, width: int) -> Array:
-    """Reshape one value per column, [groups * columns], to [groups, width], padded with zeros, flat."""
+    """Pad one value per column, [groups * columns], with zeros to [groups * width]."""
     padded = np.zeros((product.groups, width), values.dtype)
     padded[:, : product.columns] = values.reshape(product.groups, product.columns)
     return padded.ravel()
 
 
 def _split(index: ir.Expr, inner: int, outer: int) -> tuple[ir.Expr, ir.Expr]:
-    """Return (index / inner, index % inner), where `outer` is the range of the first."""
+    """Return (index / inner, index % inner); the quotient is less than `outer`."""
     if outer == 1:
         return i64(0), index
     if inner == 1:

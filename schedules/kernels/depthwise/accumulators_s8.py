@@ -20,20 +20,20 @@ from schedules.tir.emit import store
 
 
 def requantized(product: IntegerProduct, *, reload: bool) -> IntegerProduct:
-    """Return a product without code for the fused requantisation where that one's addends would be copied.
+    """Return a copy of a product, without the fused requantisation if its addends would be copied and not reloaded.
 
-    Cores that issue in order lose 8 % by it in the depthwise layers of DS-CNN, as Cortex-A55 is modelled.
+    On in-order cores the copies make the depthwise layers of DS-CNN 8 % slower (LLVM's model of Cortex-A55).
     """
     return replace(product, fused=product.fused and reload)
 
 
 def headers_of(product: IntegerProduct, rows: int = 1) -> Headers:
-    """Return the headers of the blocks of a product; see `Headers` for the rows."""
+    """Return the layout of the headers of a product's blocks of eight channels; for `rows` see `Headers`."""
     return Headers(product, HALVES, rows)
 
 
 def pack_headers(workload: Workload, headers: Headers, constants: Sequence[Array], channels: Array) -> Array:
-    """Pack the header of each block, of the channels [block, 8] that it holds; flat int8."""
+    """Pack the headers of all blocks, flat int8; `channels` are the output channels [block, 8] of each block."""
     product = headers.product
     offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
     real = np.ones(channels.size, np.bool_)
@@ -51,7 +51,7 @@ def finish(
     output: tirx.Buffer,
     places: Sequence[ir.Expr],
 ) -> None:
-    """Requantise and store outputs, two at a time.
+    """Emit the requantisation and stores of outputs of eight channels, two outputs at a time.
 
     Args:
         form: Form of the requantisation.

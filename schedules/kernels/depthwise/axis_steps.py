@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Division of a convolution's axes into steps of several outputs, with the inputs of each step that are not border."""
+"""Division of a convolution's axis into steps of several outputs, with the inputs of each step that are not border."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,14 +9,14 @@ from tvm import ir, tirx
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive steps along one axis that have equal outputs and inputs.
+    """Consecutive steps along one axis with the same number of outputs and the same relative inputs.
 
     Attributes:
         first: Index of the first step.
         count: Number of steps.
         outputs: Number of outputs of each step.
-        inputs: Indices of the inputs that some tap reads and that are data and not border, counted from the
-            first input a step could read.
+        inputs: Indices, relative to the first input of a step, of the inputs that taps read, without those in the
+            border.
     """
 
     first: int
@@ -32,12 +32,12 @@ class SteppedAxis:
     Attributes:
         size: Number of inputs.
         kernel: Number of taps.
-        stride: Inputs from an output to the next.
-        before: Border before the first input.
-        after: Border after the last.
+        stride: Distance in inputs between two outputs.
+        before: Number of border elements before the first input.
+        after: Number of border elements after the last input.
         step: Number of outputs that are computed together.
-        dilation: Inputs from a tap to the next.
-        late: Whether steps of one output find out at run time which of their inputs are data.
+        dilation: Distance in inputs between two taps.
+        late: Whether the code of a step, of one output, computes at run time which of its inputs are in the border.
     """
 
     size: int
@@ -60,7 +60,7 @@ class SteppedAxis:
         return (self.kernel - 1) * self.dilation + 1
 
     def met(self, outputs: int) -> list[int]:
-        """Return the inputs that the taps of that many outputs read, relative to the first."""
+        """Return the indices, relative to the first, of the inputs that the taps of `outputs` outputs read."""
         return sorted(
             {o * self.stride + tap * self.dilation for o in range(outputs) for tap in range(self.kernel)}
         )
@@ -72,7 +72,7 @@ class SteppedAxis:
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """All steps, those that are alike and consecutive as one span."""
+        """All steps; consecutive steps with equal outputs and inputs are one span."""
         steps = -(-self.outputs // self.step)
         if self.overlaps or self.late:
             return (Span(0, steps, self.step, tuple(self.met(self.step))),)
@@ -89,21 +89,21 @@ class SteppedAxis:
         return tuple(found)
 
     def start(self, index: ir.Expr) -> ir.Expr:
-        """Return the first output of a step."""
+        """Return the index of the first output of step `index`."""
         first = index * self.step
         if self.overlaps and self.outputs % self.step:
             return tirx.min(first, tirx.IntImm("int64", self.outputs - self.step))
         return first
 
     def taps(self, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Return the range of taps of one output that read data and not border."""
+        """Return (first, end) of the taps by which output `index` reads data and not border."""
         first = index * self.stride - self.before
         start = tirx.max(tirx.IntImm("int64", 0), tirx.floordiv(self.dilation - 1 - first, self.dilation))
         stop = tirx.floordiv(self.size + self.dilation - 1 - first, self.dilation)
         return start, tirx.min(tirx.IntImm("int64", self.kernel), stop)
 
     def products(self, span: Span) -> int:
-        """Count the products of one step, without those of border inputs."""
+        """Count the multiplications of one step of a span, without those of border inputs."""
         return sum(
             output * self.stride + tap * self.dilation in span.inputs
             for output in range(span.outputs)

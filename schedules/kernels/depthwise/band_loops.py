@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of a small int8 depthwise convolution: bands of output rows, eight channels at a time, columns innermost.
 
-What neighbouring columns share is carried in registers. Borders are code with constants where the data would be: there
-is no padded copy.
+Input columns that the next output column reads, too, are carried in registers. Borders have separate code, with
+constants instead of loads: there is no padded copy.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import KernelMatch, declined, missing_feature, taken
 from schedules.kernels.depthwise.accumulators_s8 import finish
 from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import DepthwiseWindow
@@ -51,13 +51,13 @@ def is_wide(workload: Workload) -> bool:
 def matches(
     workload: Workload, core: Core, name: str, feature: str, *, wide: bool = False
 ) -> KernelMatch | Diagnostic:
-    """Accept small depthwise convolutions with one output a channel, on cores with a feature, or with NEON.
+    """Accept small depthwise convolutions with one output per input channel, on cores with the given feature.
 
     Args:
         workload: Any workload.
         core: The core.
         name: Name of the kernel.
-        feature: What the core must have.
+        feature: Feature that the core must have; for int16 data NEON suffices.
         wide: Whether the kernel takes data and results of int16.
     """
     wide = wide and is_wide(workload)
@@ -81,21 +81,21 @@ def matches(
         limit = f"{rows} rows, {taps} taps"
         return declined(name, "kernel is too large", limit, f"{height} x {width}")
     if feature not in core.features and not (feature == "neon" and core.neon):
-        return lacking(name, feature, core)
+        return missing_feature(name, feature, core)
     return KernelMatch(
         f"{'int16 by int8' if wide else 'int8'} depthwise {height} x {width} of {channels} channels"
     )
 
 
 def product_of(workload: Workload, name: str) -> IntegerProduct:
-    """Return the product of a workload that the kernel `name` takes; int16 data is not split into planes."""
+    """Return the product of a workload that the kernel `name` accepts; int16 data is not split into planes."""
     wide = is_wide(workload)
     product = taken(product_s8.product_of(workload, name, wide=wide), workload)
     return replace(product, planes=1, flipped=False) if wide else product
 
 
 def window_of(workload: Workload, product: IntegerProduct, band: int | None = None) -> DepthwiseWindow:
-    """Return the convolution of a workload that `matches` accepts; `band` is the number of rows per band."""
+    """Return the convolution of a workload that `matches` accepts; `band` is the number of output rows per band."""
     images, height, width, channels = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     tall, wide = workload.operands[1].shape[1:3]
@@ -117,10 +117,10 @@ def bands(window: DepthwiseWindow, parallel: bool, block: Callable[..., "BandEmi
     """Emit the loops over all bands; bands at the borders have separate code.
 
     Args:
-        window: The window that is iterated over.
+        window: The depthwise convolution.
         parallel: Whether the runtime's threads share the bands, and the channels of each.
-        block: Makes a block of a band from its rows, which of its input rows are data, where its first input and
-            output lie, and its index.
+        block: Returns the emitter of a block of eight channels of a band: (output rows, which input rows are data,
+            offsets of the first input and output, index of the block).
     """
     images, height, width, channels = window.data
     out_h, out_w = window.output
@@ -152,7 +152,7 @@ def bands(window: DepthwiseWindow, parallel: bool, block: Callable[..., "BandEmi
 def _by_kind(
     runs: Sequence[tuple[int, int, tuple[int, tuple[bool, ...]]]], image: ir.Expr, band: ir.Expr, emit: Emit
 ) -> None:
-    """Emit the branches that select the code of a band by its kind."""
+    """Emit a branch for each run of equal bands, and the code of a band in each."""
     first, count, (rows, valid) = runs[0]
     if len(runs) == 1:
         emit(image, band, rows, valid)
@@ -165,11 +165,11 @@ def _by_kind(
 
 
 class BandEmitter(ABC):
-    """Emits eight channels of one band.
+    """Emits the code for eight channels of one band.
 
     Attributes:
-        parts: Vectors of an input column.
-        lanes: Elements of each.
+        parts: Number of vectors per input column.
+        lanes: Number of elements per vector.
         dtype: Dtype of the elements.
     """
 
@@ -190,11 +190,11 @@ class BandEmitter(ABC):
         where: tuple[ir.Expr, ir.Expr],
         block: ir.Expr,
     ) -> None:
-        """Store what the code for eight channels of one band is emitted from.
+        """Store the convolution, the buffers and the offsets for the code of eight channels of one band.
 
         Args:
             product: The product, for its requantisation.
-            window: The window that is iterated over.
+            window: The depthwise convolution.
             unroll: Output columns of one loop iteration.
             reload: Whether constants that an instruction overwrites are loaded for each instruction.
             headers: Layout of the blocks' headers.
@@ -210,14 +210,14 @@ class BandEmitter(ABC):
 
     @abstractmethod
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """Load one input column; None is a column of the border."""
+        """Emit the loads of one input column at `place`; None stands for a column of the border."""
 
     @abstractmethod
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """Emit the accumulators of each row, from an iterator that loads the input columns as they are taken."""
+        """Emit the sums of each output row; taking an input column from the iterator emits its loads."""
 
     def row(self, place: ir.Expr | None, row: int) -> ir.Expr:
-        """Load eight channels of an input column in one row, or the border's value."""
+        """Emit the load of eight channels of an input column in one row; the border's value outside of the data."""
         channels, pad = self.window.data[3], self.product.pad
         if place is None or not self.valid[row]:
             border = tirx.IntImm(str(self.x.dtype), int(pad.value) if pad else 0)
@@ -231,11 +231,11 @@ class BandEmitter(ABC):
         finish(*self._requantize, self.product.to, self.sums(columns), self.output, places)
 
     def columns(self) -> None:
-        """Emit all columns, in code of their own for each form of the requantisation."""
+        """Emit all output columns, with separate code for each possible form of the requantisation."""
         self.header.requantized(self._columns)
 
     def _columns(self, form: Form, m: list[ir.Expr], addends: Addends | None) -> None:
-        """Emit border columns as straight code, and inner ones as a loop that carries the shared input columns."""
+        """Emit output columns at the border as straight-line code, and inner columns as a loop that carries inputs."""
         self._requantize = form, m, addends
         first, last = self.window.inner_columns()
         trips = (last - first) // self.unroll
@@ -246,7 +246,7 @@ class BandEmitter(ABC):
         self._unrolled(range(loop_end, self.window.output[1]))
 
     def _unrolled(self, outputs: range) -> None:
-        """Emit output columns as straight code, with constants for inputs outside the data."""
+        """Emit output columns as straight-line code, with constants for inputs in the border."""
         _, left, _, right = self.window.pads
         border, width = self.column(None), self.window.data[2]
         known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
@@ -264,7 +264,7 @@ class BandEmitter(ABC):
             yield known[place]
 
     def _loop(self, first: int, trips: int) -> None:
-        """Emit a loop of `trips` iterations, each of `unroll` output columns, from column `first`."""
+        """Emit a loop of `trips` iterations from output column `first` on; an iteration computes `unroll` columns."""
         unroll, lanes, parts = self.unroll, self.lanes, self.parts
         stride, width = self.window.strides[1], self.window.kernel[1]
         carried = max(0, width - stride)

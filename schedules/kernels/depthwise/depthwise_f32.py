@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fp32 depthwise convolution: a patch of output pixels at a time, four channels after four.
+"""float32 depthwise convolution: patches of output pixels, four channels at a time.
 
-A patch of some rows by some columns stays in accumulators while its input pixels are loaded once each, row by row; all
-four channels of a pixel are one vector, and so are their weights. 16-bit floats are computed in binary32: each vector
-is widened as it is loaded, weights at compile time.
+The sums of a patch, some rows by some columns, stay in registers, while each of its input pixels is loaded once, row by
+row; four channels of a pixel are one vector, and so are their weights. 16-bit floats are computed in binary32: data is
+converted after each load, weights at compile time.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.registers import LANES, REGISTERS
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, converting, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.axis_steps import Span
@@ -73,13 +73,13 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept depthwise convolutions of any multiplier, stride and dilation."""
+    """Accept float depthwise convolutions of any channel multiplier, stride and dilation."""
     field = _field_or_why(workload)
     if isinstance(field, Diagnostic):
         return field
     data = workload.operands[0]
     if data.dtype == "bfloat16" and bfloat.FEATURE not in core.features:
-        return lacking(NAME, bfloat.FEATURE, core)
+        return missing_feature(NAME, bfloat.FEATURE, core)
     height, width = workload.operands[1].shape[1:3]
     return KernelMatch(f"{data.dtype} depthwise {height} x {width} of {data.shape[3]} channels")
 
@@ -90,7 +90,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every patch whose accumulators, row of input and row of weights fit the registers together."""
+    """Return the parameters of every patch whose accumulators, input row and row of weights fit the registers."""
     field = _field(workload)
     down, across = field.down, field.across
     free = REGISTERS - core.spare_registers
@@ -115,7 +115,7 @@ def instructions(workload: Workload, params: Params, core: Core) -> float:
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Return the cycles of one call on one core with all loads in L1.
 
-    That is the slowest of dispatch, vector pipes and chains of sums.
+    The estimate is the maximum of the cycles of dispatch, of the vector pipes and of dependent additions.
     """
     cost, waits = _patches(workload, params, core)
     return max(cost.cycles(core), waits)
@@ -154,7 +154,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _in_full(workload: Workload) -> Workload:
-    """Return the same workload in float32."""
+    """Return a copy of the workload with all dtypes float32."""
     return workload if workload.operands[0].dtype == "float32" else product_float.in_full(workload)
 
 
@@ -201,10 +201,10 @@ def _field(workload: Workload) -> Field:
 def _patches(workload: Workload, params: Params, core: Core) -> tuple[Cost, float]:
     """Return the cost of all patches of one call, and the cycles that FMLAs wait for their accumulators."""
     field, dtype = _field(workload).cut(params.rows, params.columns), workload.operands[0].dtype
-    # A loop skips the same products at the borders as separate code would.
+    # Code that skips border taps at run time executes the same number of products as separate code for borders.
     down, across = replace(field.down, late=False), field.across
     loop = LOOP_OVERHEAD * field.down.late
-    # A copy of the bias, to which products are added.
+    # A copy of the bias per accumulator, to which products are added.
     after = arithmetic(1) + (
         epilogue_f32.cost(workload.epilogue) + scalar(epilogue_f32.STORE)
         if dtype == "float32"
@@ -245,7 +245,7 @@ class _FloatPatchEmitter:
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
 
     def patch(self, rows: Span, columns: Span, place: PatchPosition) -> None:
-        """Emit four channels of one patch."""
+        """Emit the code for four channels of one patch."""
         field, down = self.field, self.field.down
         place = place.opaque() if down.kernel <= OPAQUE_ROWS else place
         acc = T.alloc_buffer((rows.outputs * columns.outputs * LANES,), "float32", layout=None)
@@ -296,14 +296,14 @@ class _FloatPatchEmitter:
 
 
 class _Row:
-    """The inputs of a patch in one row, loaded where they are first asked for."""
+    """The inputs of a patch in one row; each is loaded at its first use."""
 
     def __init__(self, x: tirx.Buffer, start: ir.Expr, pitch: int, inside: Sequence[int]) -> None:
         self._x, self._start, self._pitch, self._inside = x, start, pitch, inside
         self._loaded: dict[int, ir.Expr] = {}
 
     def at(self, column: int) -> ir.Expr | None:
-        """Return four channels of a column as float32x4; None for the border."""
+        """Return four channels of input column `column` as float32x4; None if the column is in the border."""
         if column not in self._inside:
             return None
         if column not in self._loaded:

@@ -2,8 +2,8 @@
 """int8 depthwise convolution on SDOT: four input rows at a time, eight channels, columns carried in registers.
 
 Four rows of one column are interleaved to [channel][4 rows], so that one SDOT takes four kernel rows of four
-channels; with weights (w0 w1 w2 0) and (0 w0 w1 w2) the same data serves two output rows of a 3 x 3 kernel. Borders are
-code with constants where the data would be: there is no padded copy.
+channels; with weights (w0 w1 w2 0) and (0 w0 w1 w2) the same data serves two output rows of a 3 x 3 kernel. Borders
+have separate code, with constants instead of loads: there is no padded copy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ class Params:
     Attributes:
         unroll: Output columns of one loop iteration.
         reload: Whether initial accumulators are loaded for each output instead of copied from registers: fewer
-            instructions, but LLVM's schedulers move no loads across them.
+            instructions, but LLVM's scheduler moves no other load across these loads.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
@@ -61,14 +61,15 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept small depthwise convolutions with one output a channel, on cores with dotprod."""
+    """Accept small int8 depthwise convolutions with one output per input channel, on cores with dotprod."""
     return band_loops.matches(workload, core, NAME, FEATURE)
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return the parameters with two columns where the kernel allows it, else with one.
+    """Return parameters with two output columns per iteration for small kernels of stride 1, else with one.
 
-    Two columns pay where the stride is 1 and the kernel is at most `KEPT_COLUMNS` wide: weights then stay in registers.
+    Two columns are faster if the stride is 1 and the kernel at most `KEPT_COLUMNS` wide: weights then stay in
+    registers.
     """
     kept = (
         workload.operands[1].shape[2] <= KEPT_COLUMNS and ConvolutionAttributes.of(workload).strides[1] == 1
@@ -78,7 +79,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return one to four columns; long calls are split into tasks for the threads."""
+    """Return parameters with one to four output columns per iteration; those of long calls are parallel."""
     options = [Params(unroll, not core.in_order) for unroll in range(1, 5)]
     return tuple(
         replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
@@ -92,12 +93,12 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Return the instructions of one call; borders are assumed to cost as much as the middle."""
+    """Return the cost of one call; border outputs are counted like inner ones."""
     product, window = _read(workload, params)
     new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
-    # A group of rows takes four loads and four permutations.
+    # A group of four rows takes four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
-    # Accumulators start as copies, or by one load for two rows; eight channels of a row are requantised and stored.
+    # Initial accumulators are copied, or loaded once for two rows; eight channels of a row are requantised and stored.
     column += scalar(-(-window.band // 2)) if params.reload else arithmetic(HALVES * window.band)
     column += arithmetic(HALVES * len(list(window.products())) + window.band)
     column += requantization_cost(product, window.band * CHANNELS, reload=params.reload)
@@ -150,11 +151,11 @@ class _SdotBlock(BandEmitter):
         self.parts = HALVES * len(self.used)
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """Return the groups of rows of one input column, interleaved for SDOT: two vectors for each group."""
+        """Return one input column, interleaved for SDOT: two vectors for each group of four rows."""
         loaded: dict[int, ir.Expr] = {}
 
         def row(index: int) -> ir.Expr:
-            # Rows that are multiplied by no kernel row may be any rows.
+            # Rows of a group whose weights are zero may be any rows of the data.
             index = min(index, len(self.valid) - 1)
             if index not in loaded:
                 loaded[index] = self.row(place, index)
@@ -175,14 +176,15 @@ class _SdotBlock(BandEmitter):
                     part = HALVES * self.used.index(group)
                     data, weights = values[part : part + HALVES], self.weights[row, column, group]
                     totals[row] = ENGINE.add(totals[row], weights, data, taps)
-                # With a stride, all columns but one are new, and LLVM would move their loads before the sums.
+                # With a stride, most columns of an output are not carried, and LLVM would move their loads before
+                # the sums.
                 if self.header.reload and self.window.strides[1] > 1:
                     totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
         return totals
 
 
 def _headers(product: IntegerProduct, params: Params) -> Headers:
-    """Return the headers, whose initial accumulators serve two rows at once if they are reloaded."""
+    """Return the layout of the headers; reloaded initial accumulators are stored twice, for two rows per load."""
     return headers_of(product, 2 if params.reload else 1)
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 depthwise convolution on SMULL and SMLAL, for cores without dotprod: eight channels, columns carried.
 
-Two taps are summed in 16 bits, where the weights allow it, and then added to 32 bits (SADDW). Borders are code with
-constants where the data would be: there is no padded copy.
+The products of two taps are summed in 16 bits, if the weights allow it, and then added to 32-bit sums (SADDW). Borders
+have separate code, with constants instead of loads: there is no padded copy.
 
-Where data or results are int16, data and weights are widened to 16 bits and summed in 32 (SMLAL), on every core.
+If the data or the results are int16, data and weights are widened to 16 bits and products summed in 32 bits (SMLAL), on
+every core.
 """
 
 import math
@@ -57,9 +58,9 @@ class Params:
 
     Attributes:
         unroll: Output columns of one loop iteration.
-        chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
-            two that meet are -128, 1 for all.
-        reload: Whether constants that instructions overwrite are loaded for each of them, not copied from registers.
+        chain: Number of products that are summed in 16 bits before they are widened: 1 is exact for all weights, 2
+            unless both weights of a sum are -128.
+        reload: Whether constants that an instruction overwrites are loaded before each use instead of copied.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
@@ -70,25 +71,25 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept small depthwise convolutions with one output a channel, of int16 too, on every core with NEON."""
+    """Accept small depthwise convolutions of int8 or int16 with one output per input channel, on cores with NEON."""
     return band_loops.matches(workload, core, NAME, "neon", wide=True)
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return two columns a step if the carried columns then return to the same registers, else one; three may spill."""
+    """Return parameters with two output columns per iteration if few input columns are carried, else one."""
     carried = workload.operands[1].shape[2] - ConvolutionAttributes.of(workload).strides[1]
     return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return one to three columns; long calls are split into tasks for the threads."""
+    """Return parameters with one to three output columns per iteration; those of long calls are parallel."""
     chain = 1 if is_wide(workload) else chain_of(workload)
     parallel = estimate(workload, Params(1, chain), core) >= threads.PARALLEL_CYCLES
     return tuple(Params(unroll, chain, not core.in_order, parallel) for unroll in range(1, UNROLL + 1))
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Return the cycles of one call on one core with all loads in L1; a single pipe multiplies 16 bits."""
+    """Return the cycles of one call on one core with all loads in L1; only one pipe executes 16-bit products."""
     return max(cost(workload, params).cycles(core), _wide_products(workload))
 
 
@@ -99,7 +100,7 @@ def _wide_products(workload: Workload) -> float:
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Return the cost of one call: for each column and eight channels loads, products, sums, requantisation, stores."""
+    """Return the cost of one call: loads, products, additions, requantisation and stores."""
     product, window = _read(workload, params)
     rows, columns = window.output
     (height, width), (down, across) = window.kernel, window.strides
@@ -110,7 +111,8 @@ def cost(workload: Workload, params: Params) -> Cost:
     column = arithmetic(window.band * (products + 1.5)) + requantization_cost(
         product, outputs, reload=params.reload
     )
-    column += scalar(taps if taps > band_loops.MOST_TAPS else 0)  # weights that registers do not hold
+    # Loads of weights, if there are too many for registers.
+    column += scalar(taps if taps > band_loops.MOST_TAPS else 0)
     column += scalar(loads + COLUMN_OVERHEAD / params.unroll)
     count = -(-rows // window.band) * window.data[0]
     return column * (count * len(starts_of(window)) * columns)
@@ -120,12 +122,12 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     """Return the weights [block][tap][8 channels], taps column by column, and the blocks' headers; both flat.
 
     Raises:
-        ValueError: Two weights of -128 meet, and `params.chain` is 2.
+        ValueError: Two weights of -128 are in one 16-bit sum (`params.chain` is 2).
     """
     product, window = _read(workload, params)
     w = constants[workload.operands[1].index][..., 0].transpose(0, 2, 1).reshape(window.data[3], -1)
     if params.chain > 1 and np.any((w[:, 1::2] == LEAST) & (w[:, : w.shape[1] // 2 * 2 : 2] == LEAST)):
-        raise ValueError(f"{NAME}: two weights of -128 meet, whose products do not fit; take chain 1")
+        raise ValueError(f"{NAME}: two weights of -128 are in one 16-bit sum, which overflows; use chain=1")
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
     weights = np.ascontiguousarray(w[channels].transpose(0, 2, 1)).astype(_weights_dtype(workload))
     return weights.ravel(), pack_headers(workload, headers_of(product), constants, channels)
@@ -175,7 +177,8 @@ class _SmlalBlock(BandEmitter):
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
         """Emit the accumulators of each row, from an iterator over the input columns."""
         (height, width), chain = self.window.kernel, self.engine.group
-        # For each column (2 LDP of 157 instructions): kept over the loop, a vector goes to the stack on Cortex-A53.
+        # The offsets are loaded for each column (2 LDP of 157 instructions): if they stayed in registers, LLVM would
+        # spill a vector on Cortex-A53.
         totals, data = [self.header.offsets()] * self.rows, []
         for column, values in enumerate(columns):
             for tap in range(column * height, (column + 1) * height):

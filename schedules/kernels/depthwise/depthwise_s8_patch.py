@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 depthwise convolution of any kernel: a patch of output pixels at a time, eight channels after eight.
+"""int8 depthwise convolution with a kernel of any size: patches of output pixels, eight channels at a time.
 
 Input rows are taken in groups: four for SDOT, interleaved to [channel][4 rows]; two, or one, for SMULL and SMLAL, whose
-sum of two products fits 16 bits. All accumulators of a patch stay in registers while groups and taps pass: a vector of
-weights is loaded once a patch, and a column of a group once a row of taps. A kernel of one row is taken as one of one
-column, in bands of columns.
+sum of two products fits 16 bits. All accumulators of a patch stay in registers in the loops over groups and taps: a
+vector of weights is loaded once per patch, and a column of a group once per row of taps. A kernel of one row is
+transposed: rows and columns exchange their roles.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.axis_steps import Span
@@ -55,12 +55,12 @@ class Params:
     """Tiling parameters of the kernel.
 
     Attributes:
-        down: Outputs of a patch along the axis that groups are cut of.
-        across: Outputs along the other.
+        down: Number of outputs of a patch along the axis whose inputs form groups.
+        across: Number of outputs of a patch along the other axis.
         engine: Instructions that sum products: a key of `ENGINES`.
-        ordered: Whether sums are pinned to their order, which needs few registers; else LLVM may move them, as cores
-            that issue in order want.
-        reload: Whether constants that instructions overwrite are loaded for each of them, not copied from registers.
+        ordered: Whether sums are pinned to their order in the code, which needs few registers; if not, LLVM may move
+            them, which is better for in-order cores.
+        reload: Whether constants that an instruction overwrites are loaded before each use instead of copied.
         parallel: Whether bands of patches are spread over the runtime's threads.
     """
 
@@ -73,7 +73,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
+    """Accept int8 depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
     product = product_s8.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product if is_depthwise(workload) else replace(product, unfit=True)
@@ -81,18 +81,18 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(field, Diagnostic):
         return field
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     height, width = workload.operands[1].shape[1:3]
     return KernelMatch(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return the cheapest patch."""
+    """Return the parameters of the patch with the lowest estimate."""
     return cheapest(candidates(workload, core), lambda params: cost(workload, params), core)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every patch whose accumulators and columns in use fit the registers."""
+    """Return the parameters of every patch whose accumulators and input columns in use fit the registers."""
     engine = "sdot" if sdot.FEATURE in core.features else f"mlal{chain_of(workload)}"
     field = _field(workload)
     options = [
@@ -121,7 +121,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Return the cost of one call: for each patch and eight channels loads, products, requantisation, stores."""
+    """Return the cost of one call: loads, products, requantisation and stores of all patches."""
     product, field, engine = _requantized(workload, params), _cut(workload, params), ENGINES[params.engine]
     groups = _groups(field, engine)
     taps = [taps for row in range(groups.band) for _, taps in groups.cover(row)]
@@ -134,7 +134,7 @@ def cost(workload: Workload, params: Params) -> Cost:
             patch = products * span.outputs + columns * len(span.inputs)
             patch += scalar(len(taps) * field.across.kernel + PATCH_OVERHEAD)
             patch += requantization_cost(product, outputs * CHANNELS, reload=params.reload)
-            # Accumulators that are overwritten start with a load of their own; eight bytes are stored.
+            # Accumulators that the instruction overwrites are initialised by one load each; a store writes eight bytes.
             patch += scalar(outputs * engine.overwrites) + arithmetic(outputs)
             total += patch * (rows.count * span.count)
     calls = field.of.data[0] * len(field.blocks(CHANNELS))
@@ -145,13 +145,13 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     """Return the weights as the engine reads them, [block][product], and the blocks' headers; both flat.
 
     Raises:
-        ValueError: The engine's sums do not hold for these weights.
+        ValueError: The engine's 16-bit sums overflow for these weights.
     """
     product, field, engine = _requantized(workload, params), _cut(workload, params), ENGINES[params.engine]
     w = constants[workload.operands[1].index][..., 0]
     lanes = field.lanes_of(CHANNELS)
     # [block][8 channels][down][across]
-    w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
+    w = (w.transpose(0, 2, 1) if _is_transposed(workload) else w)[lanes]
     products = _groups(field, engine).products(field.across.kernel)
     vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in products]
     return np.stack(vectors, axis=1).ravel(), pack_headers(workload, headers_of(product), constants, lanes)
@@ -173,7 +173,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Int8PatchEmitter:
-    """Emits the code of patches."""
+    """Emits the code of patches of an int8 depthwise convolution."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.product, self.field = _requantized(workload, params), _cut(workload, params)
@@ -184,7 +184,7 @@ class _Int8PatchEmitter:
         self.x = prepared(buffers[0], self.field, self.product.pad.value if self.product.pad else 0)
 
     def patch(self, rows: Span, columns: Span, place: PatchPosition) -> None:
-        """Emit eight channels of one patch."""
+        """Emit the code for eight channels of one patch."""
         across, groups = self.field.across, self.groups
         header = Header(headers_of(self.product), self.headers, place.block, 0, self.reload)
         start = header.starts if self.engine.overwrites else header.offsets
@@ -212,8 +212,8 @@ class _Int8PatchEmitter:
         header.requantized(put)
 
     def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
-        """Emit one column of a group of rows, in the form that the engine multiplies."""
-        # Rows that are multiplied by no tap may be any rows.
+        """Emit the loads of one column of a group of rows, in the layout that the engine multiplies."""
+        # Rows of a group whose weights are zero may be any rows of the data.
         inside = [min(first + row, rows - 1) * self.field.down.dilation for row in range(self.engine.group)]
         loaded = {row: load(self.x, at + row * self.field.source[1], CHANNELS) for row in set(inside)}
         return self.engine.column([loaded[row] for row in inside], self.product.flipped)
@@ -234,12 +234,12 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Diagno
         (top, left, bottom, right),
         product.columns,
     )
-    field = field_of(of, CHANNELS, turned=_is_turned(workload))
+    field = field_of(of, CHANNELS, transposed=_is_transposed(workload))
     return field if isinstance(field, Field) else declined(NAME, *field)
 
 
-def _is_turned(workload: Workload) -> bool:
-    """Whether the kernel has a single row, so that groups are cut along its columns."""
+def _is_transposed(workload: Workload) -> bool:
+    """Whether the kernel has a single row; groups are then formed along the columns."""
     _, height, width, _ = workload.operands[1].shape
     return height == 1 < width
 
@@ -261,6 +261,6 @@ def _cut(workload: Workload, params: Params) -> Field:
 
 
 def _groups(field: Field, engine: Engine) -> Groups:
-    """Return the groups of the rows that a patch reads; with dilation, of every row that it reaches."""
+    """Return the groups of the input rows that a patch reads, in units of the dilation."""
     down = field.down
     return Groups(down.kernel, down.stride, min(down.step, down.outputs), engine.group)

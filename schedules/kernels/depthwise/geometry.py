@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop structure of depthwise convolutions: channels in vectors, and two axes in patches of outputs.
 
-Borders are left out of small kernels and copied around the data of larger ones, whose code would be long. Where an
-output channel shares its input with others, the copy repeats each element. Where a pixel has fewer channels than a
-vector, a row of the output is one pixel of many channels: with a stride of 1 their inputs are neighbours too.
+Small kernels skip border inputs in separate code for each border; for larger kernels that code would be long, and the
+data is copied with its border. If several output channels share an input channel, a copy repeats each element. If a
+pixel has fewer channels than a vector has lanes, an output row is treated as one pixel of many channels: with a stride
+of 1 the inputs of these are neighbours, too.
 
     y[w, c] = sum over k of x[w + k d, c] * w[k, c]    is    y[f] = sum over k of x[f + k d C] * w[k, f mod C]
 """
@@ -30,12 +31,12 @@ class Depthwise:
     """Shapes and parameters of a depthwise convolution.
 
     Attributes:
-        data: [N, H, W, C].
-        kernel: Rows and columns.
+        data: Shape of the data, [N, H, W, C].
+        kernel: Numbers of rows and columns of the kernel.
         strides: Strides of rows and columns.
         dilation: Dilation of rows and columns.
-        pads: Top, left, bottom, right.
-        multiplier: Output channels of one input channel.
+        pads: Widths of the border: top, left, bottom, right.
+        multiplier: Number of output channels per input channel.
     """
 
     data: Quad
@@ -63,13 +64,11 @@ class Field:
 
     Attributes:
         of: The depthwise convolution.
-        down: The axis of bands of patches.
+        down: The axis that is divided into bands of patches.
         across: The axis along which the patches of a band follow each other.
         channels: Number of contiguous channels, in the data as in the output.
-        source: Elements of the data from one image to the next, and from one input to the next along `down`
-            and `across`.
-        target: Elements of the output from one image to the next, and from one output to the next along
-            `down` and `across`.
+        source: Strides of the data in elements: of images, and of inputs along `down` and `across`.
+        target: Strides of the output in elements: of images, and of outputs along `down` and `across`.
         padded: Whether the data is copied with its border.
     """
 
@@ -82,11 +81,11 @@ class Field:
     padded: bool
 
     def cut(self, down: int, across: int) -> "Field":
-        """Return the structure with patches of `down` by `across` outputs."""
+        """Return a copy of this loop structure whose patches have `down` by `across` outputs."""
         return replace(self, down=replace(self.down, step=down), across=replace(self.across, step=across))
 
     def blocks(self, lanes: int) -> list[int]:
-        """Return the first channel of each vector; the last vector overlaps the one before it."""
+        """Return the first channel of each vector; the last vector may overlap the one before it."""
         return [min(start, self.channels - lanes) for start in range(0, self.channels, lanes)]
 
     def lanes_of(self, lanes: int) -> Array:
@@ -96,7 +95,7 @@ class Field:
 
     @property
     def shape(self) -> Quad:
-        """Shape of the data as it is read, padded if `padded`, before channels are repeated."""
+        """Shape of the data, with its border if `padded`, before channels are repeated."""
         images, height, width, channels = self.of.data
         top, left, bottom, right = self.of.pads if self.padded else (0, 0, 0, 0)
         return images, top + height + bottom, left + width + right, channels
@@ -110,16 +109,15 @@ class Field:
 
 
 def field_of(
-    of: Depthwise, lanes: int, *, turned: bool = False, border: int = 0
+    of: Depthwise, lanes: int, *, transposed: bool = False, border: int = 0
 ) -> Field | tuple[str, str, str]:
-    """Return the loop structure for vectors of `lanes`, or why there is none: reason, limit and actual value.
+    """Return the loop structure for vectors of `lanes` lanes, or why it is not supported (reason, limit, actual value).
 
     Args:
         of: The depthwise convolution.
-        lanes: Lanes of a vector.
-        turned: Whether bands go along the columns instead of the rows.
-        border: Greatest reach of the kernel beyond the data for which borders get code of their own instead
-            of a padded copy.
+        lanes: Number of lanes of a vector.
+        transposed: Whether rows and columns exchange their roles, so that `down` is the column axis.
+        border: Maximum extent of the kernel for which borders have separate code instead of a padded copy.
     """
     rows, columns = of.axes
     channels = of.data[3] * of.multiplier
@@ -141,14 +139,14 @@ def field_of(
         columns = replace(columns, size=columns.reach)
         if channels < lanes:
             return "too few elements in a row", f"{lanes} or more", str(channels)
-    if turned:
+    if transposed:
         rows, columns = columns, rows
         source, target = ((pitch[0], pitch[2], pitch[1]) for pitch in (source, target))
     return Field(of, rows, columns, channels, source, target, padded)
 
 
 def prepared(x: tirx.Buffer, field: Field, border: float) -> tirx.Buffer:
-    """Emit the padded or repeated copy of the data that the structure needs; return `x` if it needs none."""
+    """Emit the padded or repeated copy of the data that `field` needs and return its buffer; `x` if none is needed."""
     if field.padded:
         top, left, bottom, right = field.of.pads
         widths = ((0, 0), (top, bottom), (left, right), (0, 0))

@@ -18,9 +18,9 @@ class Groups:
 
     Attributes:
         height: Rows of the kernel.
-        stride: Input rows from an output row to the next.
-        band: Output rows that are computed together.
-        size: Input rows of a group.
+        stride: Distance in input rows between two output rows.
+        band: Number of output rows that are computed together.
+        size: Number of input rows per group.
     """
 
     height: int
@@ -30,23 +30,23 @@ class Groups:
 
     @property
     def rows(self) -> int:
-        """Number of input rows of the band."""
+        """Number of input rows that the band reads."""
         return (self.band - 1) * self.stride + self.height
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """First input row of each group, relative to the band's first."""
+        """First input row of each group, relative to the first input row of the band."""
         if self.height > self.size:
             return tuple(range(0, self.rows, self.size))
         starts: list[int] = []
         for first in range(0, self.band * self.stride, self.stride):
-            # Overlapping groups share the permutations of the rows that they share.
+            # A group is added only if no group before contains all input rows of the output row.
             if not any(self._holds(start, first) for start in starts):
                 starts.append(first)
         return tuple(starts)
 
     def cover(self, row: int) -> list[tuple[int, Taps]]:
-        """Return the groups that output row `row` of a band reads, each with the kernel row for each of its rows."""
+        """Return, for output row `row` of a band, (group, taps): for each row of the group its kernel row, or None."""
         first = row * self.stride
         inside = list(range(len(self.firsts)))
         if self.height <= self.size:
@@ -60,7 +60,7 @@ class Groups:
         return found
 
     def products(self, width: int) -> list[tuple[int, int, int, Taps]]:
-        """Return (row of the band, kernel column, group, taps) of each product, ordered by group."""
+        """Return (output row of the band, kernel column, group, taps) of each product, by group; see `cover`."""
         cover = [(row, group, taps) for row in range(self.band) for group, taps in self.cover(row)]
         return [
             (row, column, group, taps)
@@ -79,11 +79,11 @@ class DepthwiseWindow:
     """A depthwise convolution with one output per channel and no dilation.
 
     Attributes:
-        data: [N, H, W, C].
-        kernel: Rows and columns.
+        data: Shape of the data, [N, H, W, C].
+        kernel: Numbers of rows and columns of the kernel.
         strides: Strides of rows and columns.
-        pads: Top, left, bottom, right.
-        rows: Output rows that are computed together; as many as whole groups of rows serve, two at least, if None.
+        pads: Widths of the border: top, left, bottom, right.
+        rows: Number of output rows that are computed together; None for as many as full groups allow, at least two.
     """
 
     data: tuple[int, int, int, int]
@@ -94,7 +94,7 @@ class DepthwiseWindow:
 
     @property
     def output(self) -> tuple[int, int]:
-        """Rows and columns of the output."""
+        """Numbers of rows and columns of the output."""
         _, height, width, _ = self.data
         top, left, bottom, right = self.pads
         return (
@@ -110,11 +110,11 @@ class DepthwiseWindow:
 
     @cached_property
     def groups(self) -> Groups:
-        """Groups of a band's input rows."""
+        """The groups of a band's input rows."""
         return Groups(self.kernel[0], self.strides[0], self.band)
 
     def products(self) -> Iterator[tuple[int, int, int, Taps]]:
-        """Yield (row of the band, kernel column, group, taps) of each product, in the order of the packed weights."""
+        """Yield (output row of the band, kernel column, group, taps) of each product, in the order of the weights."""
         for column in range(self.kernel[1]):
             for row in range(self.band):
                 for group, taps in self.groups.cover(row):
@@ -128,7 +128,7 @@ class DepthwiseWindow:
         return rows, tuple(0 <= first + i < self.data[1] for i in range(needed))
 
     def runs(self) -> list[tuple[int, int, tuple[int, tuple[bool, ...]]]]:
-        """Return runs of bands that are alike: (first, number of bands, `valid` of each)."""
+        """Return runs of consecutive bands with equal `valid`: (first band, number of bands, `valid`)."""
         found: list[tuple[int, int, tuple[int, tuple[bool, ...]]]] = []
         for band in range(-(-self.output[0] // self.band)):
             kind = self.valid(band)
@@ -140,7 +140,7 @@ class DepthwiseWindow:
         return found
 
     def inner_columns(self) -> tuple[int, int]:
-        """Return the range of output columns whose kernel lies inside the data."""
+        """Return (first, end) of the output columns that read no border."""
         left, stride, width = self.pads[1], self.strides[1], self.data[2]
         columns = self.output[1]
         first = min(columns, -(-left // stride))

@@ -29,7 +29,7 @@ HALVES = 2
 
 
 class Engine(ABC):
-    """Emission and cost of one way to sum int8 products of eight channels.
+    """Emission and cost of the instructions that sum int8 products of eight channels.
 
     Attributes:
         group: Number of rows whose products are summed at once.
@@ -55,7 +55,7 @@ class Engine(ABC):
 
     @abstractmethod
     def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
-        """Emit one column of a group of rows in the instruction's form, from eight channels of each row."""
+        """Emit one column of a group in the layout that the instruction reads, from eight channels of each row."""
 
     @abstractmethod
     def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
@@ -70,7 +70,7 @@ class Engine(ABC):
 
 @dataclass(frozen=True)
 class Sdot(Engine):
-    """Sums over four rows by SDOT."""
+    """SDOT, which sums the products of four rows."""
 
     group: int = GROUP
     registers: int = HALVES
@@ -110,9 +110,9 @@ class Sdot(Engine):
 
 @dataclass(frozen=True)
 class Mlal(Engine):
-    """Sums over one row, or two whose products are added in 16 bits, by SMULL and SMLAL.
+    """SMULL and SMLAL, which sum the products of one row, or of two rows in 16 bits.
 
-    Two rows are exact unless two weights of -128 meet.
+    Two rows are exact unless both weights of a sum are -128.
     """
 
     group: int
@@ -120,7 +120,7 @@ class Mlal(Engine):
 
     @property
     def registers(self) -> int:  # type: ignore[override] # as many as rows
-        """Number of registers that hold one column of a group: one a row."""
+        """Number of registers that hold one column of a group: one per row."""
         return self.group
 
     def loading(self, flipped: bool) -> Cost:
@@ -128,7 +128,7 @@ class Mlal(Engine):
         return scalar(self.group) + arithmetic(self.group * flipped)
 
     def adding(self, taps: Taps) -> Cost:
-        """Return the cost of `add`: a product a tap, and two widening additions."""
+        """Return the cost of `add`: one product per tap, and two widening additions."""
         return arithmetic(HALVES + sum(tap is not None for tap in taps))
 
     def pack(self, w: Array, taps: Taps) -> Array:
@@ -138,7 +138,9 @@ class Mlal(Engine):
             if tap is not None:
                 packed[:, row] = w[:, :, tap]
         if self.group == PAIR and np.any((packed == LEAST).all(1)):
-            raise ValueError("two weights of -128 meet, whose products do not fit; take one row")
+            raise ValueError(
+                "two weights of -128 are in one 16-bit sum, which overflows; use groups of one row"
+            )
         return packed.reshape(len(w), -1)
 
     def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:

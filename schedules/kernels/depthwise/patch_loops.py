@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops over the patches of a depthwise convolution, with all channels of a patch before the next.
+"""Loops over the patches of a depthwise convolution; all channels of a patch are computed before the next patch.
 
-Patches at borders that are not copied are code of their own. Channels are the innermost loop, so that nothing in it
-stays the same, and no register is held across it.
+If the border is not copied, patches at the border have separate code. Channels are the innermost loop: no value is used
+by two of its iterations, so that LLVM hoists none out of it into registers.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,10 @@ class PatchPosition:
     """The position of a patch of one vector of channels.
 
     Attributes:
-        block: Index of the vector.
-        top: Index of its first output along the axis of bands.
-        source: Offset of the first input, border or not.
-        target: Offset of the first output.
+        block: Index of the vector of channels.
+        top: Index of the patch's first output along the axis of bands.
+        source: Offset of the patch's first input, which may be in the border.
+        target: Offset of the patch's first output.
     """
 
     block: ir.Expr
@@ -35,7 +35,7 @@ class PatchPosition:
     target: ir.Expr
 
     def opaque(self) -> "PatchPosition":
-        """Return the same position with opaque offsets (`opaque_offset`); call this where the patch is emitted."""
+        """Return a copy of the position whose offsets LLVM cannot analyse (`opaque_offset`); emits code at the call."""
         block, source, target = map(opaque_offset, (self.block, self.source, self.target))
         return PatchPosition(block, self.top, source, target)
 
@@ -45,10 +45,10 @@ Patch = Callable[[Span, Span, PatchPosition], None]
 
 
 def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
-    """Emit the loops over all patches; a task is a band of them.
+    """Emit the loops over all patches; a task is a band of patches, or some channels of it.
 
     Args:
-        field: Loop structure that was cut into patches.
+        field: Loop structure, as returned by `Field.cut`.
         lanes: Number of channels of a vector.
         parallel: Whether the runtime's threads share the tasks.
         patch: Emits one patch.

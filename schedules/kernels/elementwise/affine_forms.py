@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two 8-bit operands, one of which is broadcast or constant, as affine functions of the other.
+"""Functions of two 8-bit operands a and b, of which b is broadcast or constant, as affine functions of a.
 
     q = saturate((a * 2**lift * m[b] + k[b]) >> shift)
 
-As `binary_forms.Linear`, but with a multiplier and a constant of their own for each b, so that products have such a
-form too, and operands that are constants of binary32. Each a bounds k, and the bounds of all a leave an interval or
-none. Where multipliers of 16 bits have one for every b, they take half of the registers and no second widening. Ratios
-of scales such as 1/2 or 75/76 end in ties, which no such form can turn to even.
+The form is that of `binary_forms.Linear`, but with a separate multiplier m[b] and constant k[b] for each value b, so
+that it also exists for products and for constants of binary32. Each value a gives k[b] a lower and an upper bound; the
+bounds of all a leave an interval, or are contradictory. If 16-bit multipliers leave an interval for every b, they are
+used: they take half of the registers and no second widening. Ratios of scales such as 1/2 or 75/76 produce ties, which
+this form cannot round to even.
 """
 
 from dataclasses import dataclass
@@ -27,26 +28,25 @@ Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 LIFT = 7
-"""Number of bits by which SSHLL shifts a byte left in 16 bits, so that multipliers of 16 bits have more fraction
-bits."""
+"""Number of bits by which SSHLL shifts a byte left into 16 bits, which gives 16-bit multipliers more fraction bits."""
 
 NEIGHBOURS = (0, 1, -1, 2, -2)
 """Multipliers that are tried, in units from the nearest one."""
 
 CHUNK = 4096
-"""Values of b whose intervals are found at a time: 8 MB of differences."""
+"""Number of values of b whose intervals are computed at once: 8 MB of differences."""
 
 
 @dataclass(frozen=True)
-class Stay:
-    """A function of a tensor and a broadcast operand, each element of which meets a run of the tensor's elements.
+class BroadcastFunction:
+    """A quantised binary function of a tensor and a broadcast operand, in the numerics `qdq`.
 
     Attributes:
         op: The binary function.
-        first: Whether the tensor is the first operand.
+        first: Whether the tensor is the function's first operand.
         x: Quantisation of the tensor.
         y: Quantisation of the result.
-        limits: Least and greatest result.
+        limits: Minimum and maximum of the result.
     """
 
     op: Op
@@ -57,43 +57,43 @@ class Stay:
 
     @property
     def dtype(self) -> str:
-        """Dtype of the broadcast operand's numbers."""
+        """Dtype of the values of the broadcast operand that the methods take: dequantised values."""
         return "float32"
 
     def every(self, b: Per) -> Array:
         """Return the dequantised value of each of the 256 values of an 8-bit broadcast operand, in ascending order."""
         return dequantize(every_value(b.dtype), b)
 
-    def real(self, stays: Array) -> Reals:
-        """Return the broadcast operand's numbers in binary64."""
-        return stays.astype(np.float64).ravel()
+    def real(self, numbers: Array) -> Reals:
+        """Return values of the broadcast operand converted to float64, flat."""
+        return numbers.astype(np.float64).ravel()
 
     def pair(self, b: Per) -> QuantizedBinary:
-        """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast one."""
+        """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast tensor."""
         return QuantizedBinary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
 
     def ordered(self, own: Any, other: Any) -> tuple[Any, Any]:
         """Order a pair (the tensor's, the broadcast operand's) as first and second operand."""
         return (own, other) if self.first else (other, own)
 
-    def values(self, stays: Array) -> Ints:
-        """Return the results [numbers, 256] for each broadcast number and each value of the tensor, ascending."""
-        x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], stays.reshape(-1, 1)
-        with np.errstate(over="ignore"):  # values that overflow saturate
+    def values(self, numbers: Array) -> Ints:
+        """Return the results, [values, 256], for each given broadcast value and all tensor values, ascending."""
+        x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], numbers.reshape(-1, 1)
+        with np.errstate(over="ignore"):  # overflowing values saturate
             q = binary(self.op, *self.ordered(x, other), self.y)
         return np.clip(q.astype(np.int64), *self.limits)
 
-    def ratios(self, stays: Array) -> Reals:
-        """Return, for each broadcast number, by how many steps of y the result grows with a step of the tensor."""
-        real = self.real(stays)
+    def ratios(self, numbers: Array) -> Reals:
+        """Return, for each broadcast value, the slope of the result in steps of y per step of the tensor."""
+        real = self.real(numbers)
         sign = -1 if self.op == "subtract" and not self.first else 1
         slope = real if self.op == "multiply" else np.full(real.shape, float(sign))
         return slope * (self.x.scale / self.y.scale)
 
 
 @dataclass(frozen=True)
-class RescaledStay(Stay):
-    """`Stay` for functions of the numerics `tosa`, whose broadcast numbers are integers.
+class RescaledBroadcastFunction(BroadcastFunction):
+    """A broadcast function in the numerics `tosa`, where the broadcast operand's values are integers.
 
     Attributes:
         own: The RESCALE of the tensor.
@@ -107,39 +107,39 @@ class RescaledStay(Stay):
 
     @property
     def dtype(self) -> str:
-        """Dtype of the broadcast operand's numbers."""
+        """Dtype of the values of the broadcast operand that the methods take: quantised values."""
         return "int32"
 
     def every(self, b: Per) -> Array:
         """Return the 256 values of an 8-bit broadcast operand, in ascending order."""
         return every_value(b.dtype)
 
-    def real(self, stays: Array) -> Reals:
-        """Return the rescaled integers of the broadcast operand."""
-        whole = stays.astype(np.int64).ravel() - self.term.zero_point
+    def real(self, numbers: Array) -> Reals:
+        """Return values of the broadcast operand minus its zero point, rescaled, as float64, flat."""
+        whole = numbers.astype(np.int64).ravel() - self.term.zero_point
         return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
 
     def pair(self, b: Per) -> QuantizedBinary:
-        """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast one."""
+        """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast tensor."""
         scales = (*self.ordered(self.own, self.term.scale), self.result)
         return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)
 
-    def values(self, stays: Array) -> Ints:
-        """Return the results [numbers, 256] for each broadcast number and each value of the tensor, ascending."""
-        values = self.ordered(every_value(self.x.dtype)[None, :], stays.reshape(-1, 1))
+    def values(self, numbers: Array) -> Ints:
+        """Return the results, [values, 256], for each given broadcast value and all tensor values, ascending."""
+        values = self.ordered(every_value(self.x.dtype)[None, :], numbers.reshape(-1, 1))
         terms = Terms(*self.ordered(Term(self.x.zero_point, self.own), self.term), self.result)
         return of_terms(self.op, values, terms, self.y, self.limits).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Affine:
-    """The constants of an affine form, as defined above.
+    """The constants of an affine form, as the module defines it.
 
     Attributes:
-        shift: Right shift, 17 to 24.
-        lift: 7 with multipliers of 16 bits, 0 with those of 32.
-        m: int16 or int32, one a value of b.
-        k: int32, one a value of b.
+        shift: Right shift of the sum, 17 to 24.
+        lift: Left shift of the input: 7 with 16-bit multipliers, 0 with 32-bit multipliers.
+        m: int16 or int32, one per value of b.
+        k: int32, one per value of b.
     """
 
     shift: int
@@ -148,20 +148,20 @@ class Affine:
     k: npt.NDArray[np.int32]
 
 
-def of_constant(stay: Stay, constant: Array) -> Affine | None:
-    """Return the affine form for each element of a constant; None if some element has none."""
-    return _of_bytes(stay, np.asarray(constant, stay.dtype).tobytes())
+def of_constant(function: BroadcastFunction, constant: Array) -> Affine | None:
+    """Return the affine form with m and k for each element of a constant; None if some element has no such form."""
+    return _of_bytes(function, np.asarray(constant, function.dtype).tobytes())
 
 
-def of_values(stay: Stay, b: Per) -> Affine | None:
-    """Return the affine form for each of an 8-bit operand's 256 values; None if some value has none."""
-    return of_constant(stay, stay.every(b))
+def of_values(function: BroadcastFunction, b: Per) -> Affine | None:
+    """Return the affine form with m and k for all 256 values of an 8-bit b; None if some value has no such form."""
+    return of_constant(function, function.every(b))
 
 
 @lru_cache(maxsize=256)
-def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
-    numbers, inverse = np.unique(np.frombuffer(content, stay.dtype), return_inverse=True)
-    ratios = stay.ratios(numbers)
+def _of_bytes(function: BroadcastFunction, content: bytes) -> Affine | None:
+    numbers, inverse = np.unique(np.frombuffer(content, function.dtype), return_inverse=True)
+    ratios = function.ratios(numbers)
     if not np.isfinite(ratios).all():
         return None
     for lift in (LIFT, 0):
@@ -174,7 +174,7 @@ def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
             parts = []
             for at in range(0, len(numbers), CHUNK):
                 nearest = np.rint(ratios[at : at + CHUNK] * step).astype(np.int64)
-                parts.append(_intervals(stay, numbers[at : at + CHUNK], nearest, lift, shift))
+                parts.append(_intervals(function, numbers[at : at + CHUNK], nearest, lift, shift))
                 if parts[-1] is None:
                     break
             else:
@@ -183,16 +183,20 @@ def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
     return None
 
 
-def _intervals(stay: Stay, numbers: Array, nearest: Ints, lift: int, shift: int) -> tuple[Ints, Ints] | None:
-    """Return the multiplier m and the constant k for each number, or None if some number has none."""
-    q, a = stay.values(numbers), every_value(stay.x.dtype).astype(np.int64) << lift
+def _intervals(
+    function: BroadcastFunction, numbers: Array, nearest: Ints, lift: int, shift: int
+) -> tuple[Ints, Ints] | None:
+    """Return (m, k), one element per value of the broadcast operand; None if there is no k for some value."""
+    q, a = function.values(numbers), every_value(function.x.dtype).astype(np.int64) << lift
     m, k, left = nearest.copy(), np.zeros_like(nearest), np.arange(len(q))
     for neighbour in NEIGHBOURS:
         tried, wanted = nearest[left] + neighbour, q[left]
         total = tried[:, None] * a
-        least = np.max((wanted << shift) - total, 1, where=wanted > stay.limits[0], initial=-(1 << 62))
-        most = np.min(((wanted + 1) << shift) - 1 - total, 1, where=wanted < stay.limits[1], initial=1 << 62)
-        # Neither the sum nor k may exceed the word, since a value that wraps around has the wrong sign.
+        least = np.max((wanted << shift) - total, 1, where=wanted > function.limits[0], initial=-(1 << 62))
+        most = np.min(
+            ((wanted + 1) << shift) - 1 - total, 1, where=wanted < function.limits[1], initial=1 << 62
+        )
+        # Neither the sum nor k may exceed 32 bits: a value that wraps around has the wrong sign.
         word = 1 << (WORD - 1)
         least = np.maximum(least, -word - np.minimum(total.min(1), 0))
         most = np.minimum(most, word - 1 - np.maximum(total.max(1), 0))

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of the sum, difference or product of two 8-bit tensors; the cheapest that is proven equal for all values.
+"""Ways ("forms") to compute the sum, difference or product of two 8-bit tensors, each proven equal to the definition.
 
 The definition has five roundings and a division,
 
     q = saturate(rne(fl(fl(fl(da * sa) op fl(db * sb)) / sc)) + zc)    da = a - za, db = b - zb
 
-but only 65536 pairs of values, and each form below is taken only if it gives the same for every one of them:
+but there are only 65536 pairs of values. A form is used only if it gives the result of the definition for all pairs:
 
-- `Linear`, of sums and differences: ((a + k) * ma + b * mb modulo 2**32) >> shift, saturated. The multipliers are
-  the ratios of scales in units of 2**-shift, or neighbours; each pair bounds the constant term, and the bounds of all
-  pairs leave an interval of it or none. With ma odd, k is the term times the inverse of ma modulo 2**32.
-- `Scaled`, of products: da * db is an integer, requantised by one fused multiply-add as in `requantize_fused`.
-- `Exact`: the definition step by step, dividing by a multiplication where that is equal for all pairs.
+- `Linear`, for sums and differences: ((a + k) * ma + b * mb modulo 2**32) >> shift, saturated. The multipliers are
+  the ratios of scales in units of 2**-shift, or integers next to these; each pair (a, b) gives the constant term k * ma
+  a lower and an upper bound. If the bounds of all pairs leave an interval, and ma is odd, k is a term of the interval
+  times the inverse of ma modulo 2**32.
+- `Scaled`, for products: da * db is an integer, requantised by one fused multiply-add as in `requantize_fused`.
+- `Exact`: the definition step by step; a multiplication by the reciprocal replaces the division if it is equal for all
+  pairs.
 
-Dyadic scales end in ties, which `Linear` cannot turn to even: they take `Exact`. The numerics `tosa` rounds them half
-up, as `Linear` does; where that has no constants, as for near ties of short decimals, and for products:
+Scales that are powers of two produce ties, which `Linear` cannot round to even: for these, `Exact` is used. The
+numerics `tosa` rounds ties up, as `Linear` does. If `Linear` has no constants, as for near ties of short decimals, and
+for products, `tosa` uses:
 
-- `Steps`: the definition, RESCALE by RESCALE; `Product`, where only one of them does anything.
+- `Steps`: the definition, RESCALE by RESCALE; and `Product`, if only the RESCALE of the result is not the identity.
 """
 
 from dataclasses import dataclass
@@ -59,10 +62,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Per:
-    """The quantisation of a tensor, the same for all its elements.
+    """A per-tensor quantisation.
 
     Attributes:
-        scale: Real size of a step; exact in binary32.
+        scale: The scale, exact in binary32.
         zero_point: The quantised value of 0.
         dtype: "int8" or "uint8".
     """
@@ -74,7 +77,7 @@ class Per:
 
 @dataclass(frozen=True)
 class QuantizedBinary:
-    """A quantised function y = a op b, clamped to [low, high]."""
+    """A quantised binary function y = a op b, clamped to [low, high], in the numerics `qdq`."""
 
     op: Op
     a: Per
@@ -86,17 +89,17 @@ class QuantizedBinary:
     def definition(self) -> Ints:
         """Compute the result for every pair of values, int64 [256, 256]."""
         a, b = dequantize(every_value(self.a.dtype), self.a), dequantize(every_value(self.b.dtype), self.b)
-        with np.errstate(over="ignore"):  # values that overflow saturate
+        with np.errstate(over="ignore"):  # overflowing values saturate
             q = binary(self.op, a[:, None], b[None, :], self.y)
         return np.clip(q.astype(np.int64), self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Rescaled(QuantizedBinary):
-    """A function of the numerics `tosa`; the scales of a and b are relative to y's.
+    """A quantised binary function in the numerics `tosa`; the scales of a and b are relative to that of y.
 
     Attributes:
-        scales: Scales of the RESCALEs of a, of b and of the result.
+        scales: Multipliers and shifts of the RESCALEs of a, of b and of the result.
     """
 
     scales: tuple[RescaleFactor, RescaleFactor, RescaleFactor]
@@ -123,7 +126,7 @@ class Rescaled(QuantizedBinary):
 
 @dataclass(frozen=True)
 class Linear:
-    """Constants of the form `Linear`, as described above; int32 as stored."""
+    """Constants of the form `Linear` of sums and differences, see the module; int32 modulo 2**32."""
 
     shift: int
     k: int
@@ -137,12 +140,12 @@ class Linear:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Constants of the form `Scaled`, as described above.
+    """Constants of the form `Scaled` of products, see the module.
 
     Attributes:
-        base: Start value of the sum of products, int32.
-        m: float32 multiplier.
-        addend: float32.
+        base: int32 to which da * db is added, so that the bits of the sum are a binary32 number.
+        m: Multiplier of the fused multiply-add, float32.
+        addend: Addend of the fused multiply-add, float32.
     """
 
     base: int
@@ -152,19 +155,19 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Exact:
-    """The form `Exact`, as described above; `reciprocal` replaces the division by y's scale if it is not None."""
+    """The form that computes the definition step by step; a `reciprocal`, unless None, replaces the division."""
 
     reciprocal: float | None
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The form `Steps` of a `Rescaled`, as described above."""
+    """The form of a function in the numerics `tosa` that computes the definition RESCALE by RESCALE."""
 
 
 @dataclass(frozen=True)
 class Product(Steps):
-    """The form `Product` of a `Rescaled`, as described above."""
+    """The form of a product in the numerics `tosa`, whose operands need no RESCALE."""
 
 
 Form = Linear | Scaled | Exact | Steps
@@ -181,7 +184,7 @@ def form_of(what: QuantizedBinary) -> Form:
 
 
 def _bounds(what: QuantizedBinary, q: Ints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return masks of the pairs whose real results have a lower and an upper bound, as they are not saturated there."""
+    """Return masks of the pairs whose result is not saturated at `low`, and of those not saturated at `high`."""
     return q > what.low, q < what.high
 
 
@@ -189,7 +192,7 @@ def _linear(what: QuantizedBinary, q: Ints) -> Linear | None:
     a, b = every_value(what.a.dtype).astype(np.int64), every_value(what.b.dtype).astype(np.int64)
     rising, falling = _bounds(what, q)
     ratios = (what.a.scale / what.y.scale, what.b.scale / what.y.scale * (-1 if what.op == "subtract" else 1))
-    # With greater ratios, the sums exceed the word for every shift, or the multipliers are too large to be worth
+    # With larger ratios, the sums exceed 32 bits for every shift, or the multipliers are too large to be worth
     # trying.
     for shift in SHIFTS if max(map(abs, ratios)) < 1 << (WORD - SHIFTS[-1]) else ():
         nearest = [round(ratio * (1 << shift)) for ratio in ratios]
@@ -197,7 +200,7 @@ def _linear(what: QuantizedBinary, q: Ints) -> Linear | None:
             ma, mb = nearest[0] + step_a, nearest[1] + step_b
             if ma % 2 == 0:  # has no inverse
                 continue
-            # Few pairs first: most multipliers fail for them.
+            # Try a few pairs first, because most multipliers fail for some of them.
             for some in (slice(None, None, COARSE), slice(None)):
                 total = a[some, None] * ma + b[None, some] * mb
                 least, most = _terms(total, shift, q[some, some], rising[some, some], falling[some, some])
@@ -212,10 +215,10 @@ def _linear(what: QuantizedBinary, q: Ints) -> Linear | None:
 def _terms(
     total: Ints, shift: int, q: Ints, rising: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """Return the least and the greatest constant with which all sums, shifted, give their values `q`."""
+    """Return the minimum and maximum constant term for which all sums, shifted right, give their values `q`."""
     least = np.max((q << shift) - total, where=rising, initial=-(1 << 62))
     most = np.min(((q + 1) << shift) - 1 - total, where=falling, initial=1 << 62)
-    # The sum must not exceed the word, since a value that wraps around has the wrong sign.
+    # The sum must not exceed 32 bits: a value that wraps around has the wrong sign.
     least = max(int(least), -(1 << (WORD - 1)) - int(total.min()))
     return least, min(int(most), (1 << (WORD - 1)) - 1 - int(total.max()))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emission of the sum, difference or product of 16 values of two 8-bit tensors, in a form of `binary_forms`.
 
-Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`; 48 `Exact`, of which 4 divide where there is no
-reciprocal; 44 `Steps`, 20 `Product`. Narrower limits than the dtype's take one each. Where one of the two stays for
-many of the other, 10 of an `Affine` form with multipliers of 16 bits, 14 with those of 32.
+Vector instructions per 16 outputs: 24 for `Linear`, 24 for `Scaled`, 48 for `Exact` (4 of them divisions if there is no
+reciprocal), 44 for `Steps`, 20 for `Product`. Each limit that is narrower than the dtype's adds one. If one operand is
+broadcast, an `Affine` form takes 10 with 16-bit multipliers, 14 with 32-bit multipliers.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,21 +33,21 @@ from schedules.numerics.tosa.rescale import MULTIPLIER_BITS
 from schedules.tir.emit import i64, load
 
 INSTRUCTIONS: dict[type, float] = {Linear: 1.5, Scaled: 1.5, Exact: 3.0, Steps: 2.75, Product: 1.25}
-"""Vector instructions of one output."""
+"""Vector instructions per output, by form."""
 
 _OF: dict[Op, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {"add": add, "subtract": sub, "multiply": mul}
 
 _DYADIC = MULTIPLIER_BITS - 1
-"""A multiplier of one bit, the uppermost, is a scale that is a power of two."""
+"""Index of the uppermost bit of a multiplier; a multiplier with this bit alone is a power of two."""
 
 HALF_WORD = 16
-"""Bits that taking the upper halves of words shifts out."""
+"""Number of bits that are shifted out by taking the upper halves of 32-bit words."""
 
 
 def constants16(form: Form, buffer: tirx.Buffer) -> tuple[ir.Expr, ...]:
-    """Load the constants of `binary16`, before its loop; `buffer` holds `Linear.constants()`.
+    """Emit, before a loop, the loads of the constants of `binary16`; `buffer` holds `Linear.constants()`.
 
-    Loaded, not immediate: LLVM would multiply out (a + k) * ma, and add k * ma by one more instruction.
+    The constants are loaded and not immediate, because LLVM would expand (a + k) * ma and need one more instruction.
     """
     if not isinstance(form, Linear):
         return ()
@@ -95,8 +95,8 @@ def affine16(
     Args:
         form: Shift and lift of the affine form.
         a: 16 values of the operand that is not broadcast.
-        m: The multipliers of the other one, two int16x8 or four int32x4.
-        k: Four int32x4.
+        m: The multipliers for 16 values of the broadcast operand, two int16x8 or four int32x4.
+        k: The constants for these values, four int32x4.
         to: Zero point, limits and dtype of the output.
     """
     shift, lift = form
@@ -113,7 +113,7 @@ def affine16(
 
 
 def _shifted(total: Sequence[ir.Expr], shift: int, to: Requantization) -> ir.Expr:
-    """Emit four int32x4 shifted right by 17 to 24, rounding down, as 16 values, saturated."""
+    """Emit the right shift (17 to 24, rounding down) of four int32x4, saturated to 16 values of `to.dtype`."""
     halves = []
     for i in (0, 2):
         upper = tirx.reinterpret("int16x8", unzip(total[i], total[i + 1], "int16x8")[1])
@@ -166,7 +166,7 @@ def real16(
         op: The binary function.
         operands: Two operands of four float32x4 each.
         scale: Scale of the output.
-        reciprocal: Reciprocal scale that replaces a division, or None.
+        reciprocal: Reciprocal of the scale, if a multiplication by it replaces the division; else None.
         to: Zero point, limits and dtype of the output.
     """
     narrow = []

@@ -16,13 +16,13 @@ def is_rescaled(workload: Workload) -> bool:
 
 
 def scale_of(workload: Workload, name: str) -> RescaleFactor:
-    """Return the RESCALE of "a", "b" or the result "y", in the numerics `tosa`."""
+    """Return the RESCALE of "a", "b" or the result "y" of a workload in the numerics `tosa`."""
     attributes = dict(workload.attributes)
     return RescaleFactor(int(attributes[f"{name}_multiplier"]), int(attributes[f"{name}_shift"]))
 
 
 def per_of(workload: Workload, name: str, dtype: str) -> Per:
-    """Return the quantisation of "a", "b" or "y"; in the numerics `tosa`, the scales of a and b are relative to y's."""
+    """Return the quantisation of "a", "b" or "y"; in the numerics `tosa`, scales of a and b are relative to y."""
     attributes = dict(workload.attributes)
     zero_point = int(attributes[f"{name}_zero_point"])
     if not is_rescaled(workload):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of functions of two 8-bit tensors one of which is broadcast or constant: operands, loops, affine form."""
+"""Parsing of functions of two 8-bit tensors, one broadcast or constant: operands, loops and affine form."""
 
 import math
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from schedules.kernels.elementwise import binary_workload
 from schedules.kernels.elementwise.affine_forms import (
     Affine,
     Array,
-    RescaledStay,
-    Stay,
+    BroadcastFunction,
+    RescaledBroadcastFunction,
     of_constant,
     of_values,
 )
@@ -30,7 +30,7 @@ two vectors each, and would then keep more of what is read along than there are 
 
 
 LEAST = 64
-"""Elements for which one run stays, where there are several, from which on making it ready is cheap beside them."""
+"""Elements for which one run numbers, where there are several, from which on making it ready is cheap beside them."""
 
 FEW = 4
 """Runs from which on it pays to look up m and k of each value of a run."""
@@ -38,22 +38,21 @@ FEW = 4
 
 @dataclass(frozen=True)
 class BroadcastPlan:
-    """A function with a broadcast or constant operand.
+    """How a function with a broadcast or constant operand is computed.
 
-    A run of `inner` elements of that operand is used for `repeats` runs of the tensor.
+    A run of `inner` contiguous elements of this operand is used for `repeats` consecutive runs of the tensor.
 
     Attributes:
-        stay: The function, with the broadcast operand.
-        whole: Index of the operand that has the output's shape, in the order that the composite reads
-            operands.
-        other: Quantisation of the other operand; None for a constant.
-        outer: (extent, elements of the other operand from one to the next) of the axes outside of the repeats.
+        function: The function of the tensor and the broadcast operand.
+        whole: Index, among the operands of the composite, of the operand that has the output's shape.
+        other: Quantisation of the broadcast operand; None for a constant.
+        outer: (extent, stride of the broadcast operand in elements) of each axis outside of the repeats.
         repeats: Number of runs of the tensor for which a run of the other operand is used.
         inner: Number of elements of a run.
-        form: Shift and lift of the affine form; None if the function has no such form, as because of ties.
+        form: `Affine.shift` and `Affine.lift` of the affine form; None if the function has none (because of ties).
     """
 
-    stay: Stay
+    function: BroadcastFunction
     whole: int
     other: Per | None
     outer: tuple[tuple[int, int], ...]
@@ -63,7 +62,7 @@ class BroadcastPlan:
 
     @property
     def copies(self) -> int:
-        """Number of copies of a run that are stored one after the other, so that vectors divide them."""
+        """Number of copies of a run in the table, such that their length is a multiple of a vector."""
         if self.inner >= LONG:
             return 1
         whole = VECTOR // math.gcd(self.inner, VECTOR)
@@ -71,24 +70,26 @@ class BroadcastPlan:
 
     @property
     def period(self) -> int:
-        """Number of elements in these copies."""
+        """Number of elements of all copies of a run in the table."""
         return self.inner * self.copies
 
     @property
     def to(self) -> Requantization:
         """Requantisation to the output."""
-        return Requantization(self.stay.y.zero_point, *self.stay.limits, self.stay.y.dtype)
+        return Requantization(self.function.y.zero_point, *self.function.limits, self.function.y.dtype)
 
     @property
     def what(self) -> QuantizedBinary:
-        """The function of two run-time tensors; ValueError if an operand is constant."""
+        """The function as one of two run-time tensors; ValueError if an operand is constant."""
         if self.other is None:
             raise ValueError("one of the two is a constant")
-        return self.stay.pair(self.other)
+        return self.function.pair(self.other)
 
     def affine(self, constants: Sequence[Array]) -> Affine | None:
         """Return the affine form for each value of the broadcast operand, or each element of the constant."""
-        return of_values(self.stay, self.other) if self.other else of_constant(self.stay, constants[0])
+        return (
+            of_values(self.function, self.other) if self.other else of_constant(self.function, constants[0])
+        )
 
 
 def read(workload: Workload) -> BroadcastPlan | Diagnostic:
@@ -111,22 +112,22 @@ def read(workload: Workload) -> BroadcastPlan | Diagnostic:
     if len(full) == len(shapes):
         return _no("no operand broadcasts", "a broadcast or constant operand", str(shape), unfit=True)
     whole = full[0]
-    stay, other = _function(workload, whole)
+    function, other = _function(workload, whole)
     outer, repeats, inner = _axes(shape, _padded(shapes[1 - whole], len(shape)))
     if other and outer and repeats * inner < LEAST:
         return _no(
             "the unchanged operand is read for too few elements", f"{LEAST} or more", str(repeats * inner)
         )
-    plan = BroadcastPlan(stay, whole, other, outer, repeats, inner, workload.affine)
+    plan = BroadcastPlan(function, whole, other, outer, repeats, inner, workload.affine)
     if other is not None:
-        form = of_values(stay, other) if repeats >= FEW else None
+        form = of_values(function, other) if repeats >= FEW else None
         plan = replace(plan, form=(form.shift, form.lift)) if form else plan
     return plan if plan.form else _without_form(plan)
 
 
 def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
-    """Return the plan without an affine form, whose function is computed step by step, or why that is not exact."""
-    if not isinstance(plan.stay, RescaledStay):
+    """Return `plan`, which has no affine form, if computing its function step by step is exact; else a rejection."""
+    if not isinstance(plan.function, RescaledBroadcastFunction):
         return plan
     if plan.other is None:
         return _no("a value of the constant has no exact affine form", "one for each of its numbers", "none")
@@ -137,7 +138,11 @@ def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
 
 
 def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, int] | None:
-    """Return (shift, lift) of the affine form of a function of a tensor and a constant; None if there is none."""
+    """Return the right shift of the sum and the left shift of the input (`Affine.shift` and `Affine.lift`).
+
+    Returns:
+        None if the workload is not a function of a tensor and a constant, or has no affine form.
+    """
     kinds = [operand.kind for operand in workload.operands]
     if workload.composite not in BINARY or kinds.count("constant") != 1:
         return None
@@ -148,10 +153,10 @@ def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, in
     return None if form is None else (form.shift, form.lift)
 
 
-def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
-    """Return the function for operand `whole`, and the quantisation of the other operand; None for a constant."""
+def _function(workload: Workload, whole: int) -> tuple[BroadcastFunction, Per | None]:
+    """Return the function whose tensor is operand `whole`, and the other operand's quantisation (None: a constant)."""
     attributes, other = dict(workload.attributes), None
-    # If one operand is a constant, operand 0 is the tensor, whatever the function's order.
+    # If one operand is a constant, operand 0 is the tensor, even if it is the function's second operand.
     quantised = [name for name in "ab" if f"{name}_zero_point" in attributes]
     names = quantised if len(quantised) > 1 else quantised * len(workload.operands)
     dtypes = [operand.dtype for operand in workload.operands]
@@ -161,12 +166,14 @@ def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
     if len(quantised) > 1:
         other = per_of(workload, names[1 - whole], dtypes[1 - whole])
     if not is_rescaled(workload):
-        return Stay(*what), other
-    # A constant is already rescaled to the operator's steps, so its scale is 1.
+        return BroadcastFunction(*what), other
+    # A constant already has the scale of the operator, so its RESCALE is 1.
     term = (
         Term(other.zero_point, scale_of(workload, names[1 - whole])) if other else Term(0, tosa.scale_of(1))
     )
-    return RescaledStay(*what, scale_of(workload, names[whole]), term, scale_of(workload, "y")), other
+    return RescaledBroadcastFunction(
+        *what, scale_of(workload, names[whole]), term, scale_of(workload, "y")
+    ), other
 
 
 def _axes(shape: Sequence[int], other: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], int, int]:

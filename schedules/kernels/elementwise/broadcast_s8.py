@@ -3,9 +3,10 @@
 
     a [N, H, W, C] * b [N, 1, 1, C],  a [N, S, C] + b [S, C],  a * scalar, ...
 
-A table holds, for each element of a run of b, the constants of an `Affine` form, or b itself where there is no such
-form, as for ties; it is read alongside a. It repeats short runs, so that vectors are whole, and has 16 elements more,
-so that the last vector, which ends with a, may begin anywhere.
+A table holds, for each element of a run of b, the constants of an `Affine` form, or b itself if there is no such form
+(because of ties); a loop reads a and the table in parallel. Short runs are repeated in the table, so that its length is
+a multiple of a vector. The table has 16 additional elements, because the last vector, which ends where a ends, may
+start at any element.
 """
 
 import math
@@ -21,7 +22,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
@@ -33,16 +34,16 @@ from schedules.tir.emit import i64, kernel_function, load, store
 def tables_of(
     plan: BroadcastPlan, other: tirx.Buffer | None, constants: Sequence[tirx.Buffer], at: ir.Expr
 ) -> tuple[Sequence[tirx.Buffer], ir.Expr]:
-    """Return the buffers that are read along with the tensor, repeated copies of a run, and their offset.
+    """Return the buffers of the tables of a run, emitting the code that fills them, and the run's offset in them.
 
     Args:
         plan: Plan of the broadcast.
         other: The broadcast operand; None for a constant.
-        constants: The constant, or M and k of all values of the operand.
+        constants: The packed constant, or m and k for all values of the operand.
         at: Offset of the operand's run.
     """
     if other is None:
-        # The runs of a packed constant already include the repeated elements at their ends.
+        # A packed constant already has the repeated elements after each run.
         return constants, tirx.floordiv(at, plan.inner) * (plan.period + VECTOR)
     dtypes = [str(c.dtype) for c in constants] if plan.form else [str(other.dtype)]
     tables = [T.alloc_buffer((plan.period + VECTOR,), dtype, layout=None) for dtype in dtypes]
@@ -61,7 +62,7 @@ def tables_of(
 
 
 def _repeat(table: tirx.Buffer, run: int, period: int) -> None:
-    """Fill a table of `period` + 16 elements with its first `run` elements over and over."""
+    """Emit the filling of a table of `period` + 16 elements with repeated copies of its first `run` elements."""
     if run < VECTOR:
         whole = run * (VECTOR // math.gcd(run, VECTOR))
         with T.serial(i64(0), i64(whole - run)) as index:
@@ -78,13 +79,13 @@ UNROLL = 2
 """Vectors of a loop iteration."""
 
 GATHER = 7
-"""Instructions that look up m and k of one value of b."""
+"""Number of instructions that look up m and k for one value of b."""
 
 COPY = 3
-"""Instructions that copy one value of b."""
+"""Number of instructions that copy one value of b."""
 
 AFFINE = {7: 17 / VECTOR, 0: 20 / VECTOR}
-"""Instructions of one output by `Affine.lift`: 10 or 14, loads of a, m and k, a store."""
+"""Instructions per output, by `Affine.lift`: 10 or 14 of the form, loads of a, m and k, and a store, for 16 outputs."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +100,18 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept functions of two tensors of which one has the output's shape and the other less, or is a constant."""
+    """Accept functions of two 8-bit tensors, one of the output's shape, the other broadcast or a constant."""
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     plan = read(workload)
     if isinstance(plan, Diagnostic):
         return plan
     form = "affine" if plan.form else type(_other_form(plan)).__name__.lower()
-    return KernelMatch(f"{plan.stay.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
+    return KernelMatch(f"{plan.function.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return the parameters: several threads if the call is long enough."""
+    """Return the parameters; long calls use several threads."""
     return Params(estimate(workload, Params(), core) >= PARALLEL_CYCLES)
 
 
@@ -131,9 +132,9 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return m and k for each value of b, or the runs of a constant (or of its m and k), repeated as loops read them.
+    """Return m and k for each value of a tensor b, or the tables of a constant b.
 
-    Without an affine form, a tensor b has the constants of its other form, or one 0.
+    Without an affine form, a tensor b has the constants of its form in `binary_forms`, or one 0.
     """
     plan = _plan(workload)
     form = plan.affine(constants) if plan.form else None
@@ -200,7 +201,7 @@ class _Code:
             each(count, shared, one)
 
     def _runs(self, start: ir.Expr, at: ir.Expr, parallel: bool) -> None:
-        """Emit all runs of the tensor that use the same run of the other operand, which begins at `at`."""
+        """Emit all runs of the tensor that use the broadcast operand's run at offset `at`."""
         period = self.plan.period
         tables, first = tables_of(self.plan, self.other, self.constants, at)
         periods, rest = divmod(self.run, period)
@@ -223,7 +224,7 @@ class _Code:
             store(self.output, value, begin, VECTOR)
 
     def _vectors(self, start: ir.Expr, length: int, tables: Sequence[tirx.Buffer], first: ir.Expr) -> None:
-        """Emit `length` elements, at least one vector."""
+        """Emit the results of `length` consecutive elements, at least one vector."""
         step = UNROLL * VECTOR
         trips = length // step if length // step > 1 else 0
 
@@ -243,7 +244,7 @@ class _Code:
             some([i64(offset) for offset in rest])
 
     def _sixteen(self, x: tirx.Buffer, at: ir.Expr, tables: Sequence[tirx.Buffer], place: ir.Expr) -> ir.Expr:
-        """Emit a vector of 16 results."""
+        """Emit a vector of 16 results of the elements at offset `at`, with the table elements at `place`."""
         plan, values = self.plan, load(x, at, VECTOR)
         if plan.form is None:
             return self._exact(values, tables[0], place)
@@ -253,24 +254,24 @@ class _Code:
         return binary_tile.affine16(plan.form, values, m, k, plan.to)
 
     def _exact(self, values: ir.Expr, table: tirx.Buffer, place: ir.Expr) -> ir.Expr:
-        """Emit 16 results by a form that is not affine."""
+        """Emit 16 results by a form of `binary_forms`, which is not affine."""
         plan = self.plan
         if plan.other is None:
             reals = (
-                binary_tile.real_words(values, plan.stay.x),
+                binary_tile.real_words(values, plan.function.x),
                 [load(table, place + i, 4) for i in range(0, VECTOR, 4)],
             )
-            operands = reals if plan.stay.first else reals[::-1]
-            return binary_tile.real16(plan.stay.op, operands, plan.stay.y.scale, None, plan.to)
+            operands = reals if plan.function.first else reals[::-1]
+            return binary_tile.real16(plan.function.op, operands, plan.function.y.scale, None, plan.to)
         b, form = load(table, place, VECTOR), _other_form(plan)
         constants = binary_tile.constants16(form, self.constants[0])
         return binary_tile.binary16(
-            plan.what, form, *((values, b) if plan.stay.first else (b, values)), constants
+            plan.what, form, *((values, b) if plan.function.first else (b, values)), constants
         )
 
 
 def _other_form(plan: BroadcastPlan) -> Form:
-    """Return the form for operators without an affine form."""
+    """Return the form of `binary_forms` for a plan without an affine form."""
     return form_of(plan.what) if plan.other else Exact(None)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise functions of 8-bit tensors: sums, differences and products of two, and tables of 256 entries.
 
-Tensors are read as flat runs of bytes, 16 a vector. The last vector overlaps the one before it where 16 does not divide
-the size; what is smaller than a vector goes through a copy.
+Tensors are read as flat arrays of bytes, 16 per vector. The last vector overlaps the one before it if the size is not a
+multiple of 16; a tensor smaller than a vector is copied to a padded buffer first.
 """
 
 import math
@@ -18,7 +18,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, arithmetic, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.kernels.elementwise import binary_tile
@@ -40,7 +40,7 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        unroll: Vectors of a loop iteration.
+        unroll: Number of vectors per loop iteration.
         parallel: Whether the runtime's threads share it.
     """
 
@@ -60,7 +60,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
             NAME, "composite is no integer elementwise function", limit, workload.composite, unfit=True
         )
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
     if not dtypes <= {"int8", "uint8"}:
         return declined(
@@ -85,12 +85,12 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return the default parameters, with threads if the call is long enough."""
+    """Return the default parameters; long calls use several threads."""
     return candidates(workload, core)[0]
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return one, two and four vectors per iteration."""
+    """Return parameters with one, two and four vectors per iteration."""
     big = estimate(workload, Params(UNROLLS[0]), core) >= PARALLEL_CYCLES
     return tuple(Params(unroll, big) for unroll in UNROLLS)
 
@@ -106,7 +106,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the table in the order of its indexes; or the constants of a `Linear` form; or, for other forms, one 0."""
+    """Return the table ordered by bit pattern; for binary functions the constants of a `Linear` form, else one 0."""
     if workload.composite == TABLE:
         return (table_lookup.pack(constants[0], workload.operands[0].dtype),)
     form = form_of(binary_of(workload))
@@ -134,7 +134,7 @@ Sixteen = Callable[..., ir.Expr]
 
 
 def _prepare(workload: Workload, constants: tirx.Buffer) -> Callable[[], Sixteen]:
-    """Return a function that loads the constants where it is called, and returns the vector function."""
+    """Return a function that emits the loads of the constants, and returns the function that emits 16 results."""
     if workload.composite == TABLE:
 
         def look_up() -> Sixteen:
@@ -159,7 +159,7 @@ def _run(
     params: Params,
     prepare: Callable[[], Sixteen],
 ) -> None:
-    """Emit the function over `count` elements."""
+    """Emit the loops that apply the function to `count` elements."""
     step = VECTOR * params.unroll
     trips = count // step
     tasks = min(PARALLEL_TASKS, trips) if params.parallel else 1

@@ -52,11 +52,11 @@ def magnitude(
 def _magnitude(
     sums: Sequence[Array], column_axis: int, data: tuple[int, int], offset: Array | None, multiplier: Array
 ) -> Magnitude:
-    """Return bounds that hold for several sums of the same data."""
+    """Return bounds that hold for each of several weight tensors, applied to the same data."""
     others = tuple(axis for axis in range(sums[0].ndim) if axis != column_axis)
     low = high = np.zeros((), np.int64)
     for weights in sums:
-        # Each product has its extremes at the ends of the data's range; the weight's sign decides which is greater.
+        # A product by a weight is extremal at the ends of the data's range; the sign of the weight decides at which.
         above = np.maximum(weights, 0).sum(others, dtype=np.int64)
         below = np.minimum(weights, 0).sum(others, dtype=np.int64)
         low = np.minimum(low, above * data[0] + below * data[1])
@@ -74,7 +74,7 @@ def _magnitude(
 
 
 def _span(weights: Array, summed: tuple[int, ...]) -> int:
-    """Return the greatest difference of two weights of a column; for int8 the bound of the dtype."""
+    """Return the maximum difference of two weights of a column; for int8, the bound by the dtype."""
     if weights.dtype == np.int8 or not weights.size:
         return BYTE_SPAN
     return int(np.ptp(weights.astype(np.int64), axis=summed).max())
@@ -86,7 +86,7 @@ def magnitude_of(
     """Return the accumulator bounds of a composite.
 
     Returns:
-        None where the anchor is no product of `DATA_RANGES` by constant weights, requantised by column.
+        None unless the anchor multiplies data of `DATA_RANGES` by constant weights and is requantised per column.
     """
     by_name = {step.name: step.operand for step in steps}
     axis = _column_axis(anchor)
@@ -110,7 +110,7 @@ def magnitude_of(
 
 
 def _gains_fused(found: Magnitude, steps: Sequence[Step], multiplier: Array) -> bool:
-    """Whether more than `MOST` of the panels of `PANEL` columns have a fused form."""
+    """Whether the fused requantisation is exact for a share of more than `MOST` of the panels (of `PANEL` columns)."""
     step = next(step for step in steps if step.name == "requantize")
     if multiplier.dtype != np.float32 or 1 << found.accumulator > BIASED_LIMIT:
         return False
@@ -121,7 +121,7 @@ def _gains_fused(found: Magnitude, steps: Sequence[Step], multiplier: Array) -> 
 
 
 def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:
-    """Return the real multipliers of the step that requantises; integer ones are divided by 2**shift."""
+    """Return the multipliers of the step "requantize" as float64; integer multipliers are divided by 2**shift."""
     step = next(step for step in steps if step.name == "requantize")
     assert step.operand is not None
     shift = int(dict(step.parameters).get("shift", 0))
@@ -129,7 +129,7 @@ def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:
 
 
 def _column_axis(anchor: ir.Call) -> int | None:
-    """Return the axis of the weights that is not summed over; None for an anchor that is no such product."""
+    """Return the axis of output columns of the weights; None if the anchor is no convolution or matrix product."""
     match str(anchor.op.name):
         case "relax.nn.conv1d" | "relax.nn.conv2d":
             return str(anchor.attrs.kernel_layout).index("O")
@@ -153,7 +153,7 @@ def magnitude_of_transposed(
         constants: Constants of the composite.
 
     Returns:
-        None where it is not requantised by column.
+        None if the convolution is not requantised per column.
     """
     by_name = {step.name: step.operand for step in steps}
     multiplier, offset = by_name.get("requantize"), by_name.get("offset")
@@ -179,7 +179,7 @@ def magnitude_of_run_time(
     """Bound |sum (a - za) (b - zb)|, and its product with the multiplier, over all values of a and b.
 
     Returns:
-        None where the product is not requantised.
+        None if the product is not requantised.
     """
     requantize = next((step for step in steps if step.name == "requantize"), None)
     if requantize is None or requantize.operand is None:
@@ -193,7 +193,7 @@ def magnitude_of_run_time(
 
 
 def magnitude_of_dynamic(weights: Array) -> Magnitude:
-    """Return bounds of |sum (q - z) w| for all 8-bit q and z; weights are [K, N], or filters [O, ...]."""
+    """Return bounds of |sum (q - z) w| for all 8-bit q and zero points z; weights are [K, N], or filters [O, ...]."""
     summed = (0,) if weights.ndim == 2 else tuple(range(1, weights.ndim))
     sums = np.abs(weights.astype(np.int64)).sum(summed)
     most = int(np.abs(weights.astype(np.int64)).max(initial=0))
@@ -201,5 +201,5 @@ def magnitude_of_dynamic(weights: Array) -> Magnitude:
 
 
 def _power_above(bound: float) -> int:
-    """Return the least p with bound < 2 ** p."""
+    """Return the minimum p with bound < 2 ** p."""
     return math.frexp(bound)[1] if bound >= 1 else 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations of float32 vectors as polynomials: no call, no branch, no table.
+"""Activations of float32 vectors by polynomials, without calls, branches or tables.
 
-Bounds, with eps = 2^-24 half a unit in the last place of 1, for every finite x; a result below 2^-119 may be 0:
+Error bounds for every finite x, with eps = 2^-24 (half a unit in the last place of 1); results below 2^-119 may be 0:
 
     sigmoid       4 eps of the value
     tanh          5 eps of the value
@@ -12,10 +12,12 @@ Bounds, with eps = 2^-24 half a unit in the last place of 1, for every finite x;
     hard_swish    2 eps of |x|
     softplus      4 eps of the value
 
-They are what a test finds over a million arguments, rounded up; an ulp of a value is 1 to 2 eps of it.
+The bounds are maxima over a million arguments, measured by a test and rounded up; an ulp of a value is 1 to 2 eps of
+it.
 
-Powers of e are those of `exp_f32`, logarithms those of `log_f32`. gelu needs erf, a ratio of polynomials, whose
-coefficients are a reweighted least squares fit, by the tests' `fits.py`; rounded to float32, it is within 2 eps of erf.
+Exponentials are computed by `exp_f32`, logarithms by `log_f32`. gelu computes erf as a ratio of polynomials, whose
+coefficients are a reweighted least squares fit by `fits.py` of the tests; rounded to float32, it is within 2 eps of
+erf.
 
 A NaN stays a NaN.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The epilogue of fp32 kernels: from a row of accumulators to the output. Accumulators start from the bias."""
+"""The epilogue of float32 kernels, from a row of accumulators to the output; accumulators include the bias."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -43,7 +43,7 @@ def slopes_of(workload: Workload, constants: Sequence[Array], columns: int) -> t
     Args:
         workload: Any workload.
         constants: Constants of the workload.
-        columns: Number of columns of a product: output channels, once or, of a transposed convolution, repeated.
+        columns: Number of columns of a product: the output channels, repeated per phase of a transposed convolution.
     """
     step = workload.step(PRELU)
     if step is None or step.operand is None:
@@ -54,7 +54,7 @@ def slopes_of(workload: Workload, constants: Sequence[Array], columns: int) -> t
 
 
 def slopes_at(slopes: tirx.Buffer | None, column: ir.Expr) -> Slopes | None:
-    """Return the slopes of the columns from `column`; None if there are none."""
+    """Return the slopes (buffer, offset) for the columns from `column` on; None if there are no slopes."""
     return None if slopes is None else (slopes, column)
 
 
@@ -64,7 +64,7 @@ def instructions(steps: Sequence[Step]) -> float:
 
 
 def cost(steps: Sequence[Step]) -> Cost:
-    """Return the cost of the epilogue for a vector of four outputs; each vector of an STP occupies a pipe."""
+    """Return the cost of the epilogue for a vector of four outputs; a store of it occupies a vector pipe."""
     return arithmetic(instructions(steps)) + Cost(0.0, 1 - STORE)
 
 
@@ -80,18 +80,18 @@ def finish(
     *,
     sve: bool = False,
 ) -> None:
-    """Apply all steps to one row of a tile and store it.
+    """Emit all epilogue steps for one row of a tile, and its stores.
 
     Args:
         steps: The workload's epilogue.
         acc: Accumulators, flat float32.
         row: Offset of the row in `acc`, a multiple of `LANES`.
-        columns: How many of the row's columns are part of the result.
+        columns: Number of the row's columns without padding.
         output: Flat float32.
         offset: Offset of the row in the output and in the residual.
         residual: Flat float32 of the output's size; needed by a step "residual".
         slopes: Slopes of the row's columns; needed by a step `PRELU`.
-        sve: Whether to take instructions of SVE, inside of `sve.functions`.
+        sve: Whether to use SVE instructions, within the context manager `sve.functions`.
 
     Raises:
         ValueError: The epilogue has no such step.
@@ -125,7 +125,7 @@ def _apply(
         steep = T.Bind(vector.minimum(value, 0.0) * vector.const(float(step.parameter("alpha"))))
         return vector.maximum(value, 0.0) + steep
     if step.name == PRELU and slopes is not None:
-        # Either the product or the addend is 0, so FMA rounds as the product alone would.
+        # Either the product or the addend is 0, so FMA rounds like a multiplication.
         value = T.Bind(value)
         return vector.fma(vector.minimum(value, 0.0), load(*slopes, vector.lanes), vector.maximum(value, 0.0))
     if step.name in activation_f32.FUNCTIONS:
@@ -134,7 +134,7 @@ def _apply(
 
 
 def _pieces(columns: int) -> list[tuple[int, int]]:
-    """Divide columns into stores of 4, then 2, then 1 lanes: (first column, lanes)."""
+    """Divide columns into stores of 4, 2 and 1 lanes: (first column, lanes) of each."""
     pieces, at = [], 0
     for lanes in (LANES, LANES // 2, 1):
         while columns - at >= lanes:

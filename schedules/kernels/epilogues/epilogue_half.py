@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The epilogue of 16-bit kernels: the steps of `epilogue_f32` in binary32, and one rounding at the end.
 
-A graph that rounds after each step is off by no less: its value is rounded as often, and more coarsely.
+The error is at most that of a graph which rounds to 16 bits after each step.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ ROUNDING = 1.0
 
 
 def instructions(steps: Sequence[Step], dtype: str) -> float:
-    """Return the instructions of the epilogue for four outputs, the scale or bias of their columns included."""
+    """Return the number of instructions of the epilogue for four outputs, scale and bias of columns included."""
     return 1 + epilogue_f32.instructions(_own(steps)) + (ROUNDING if dtype != "float32" else 0)
 
 
 def cost(steps: Sequence[Step], dtype: str, core: Core) -> Cost:
-    """Return the cost of the epilogue for a vector of four outputs, the scale or bias of its column included."""
+    """Return the cost of the epilogue for a vector of four outputs, scale and bias of columns included."""
     if dtype == "float32":
         return arithmetic(1) + epilogue_f32.cost(_own(steps))
     rounding = converting(ROUNDING, core) if dtype == "float16" else arithmetic(ROUNDING)
@@ -40,7 +40,7 @@ def cost(steps: Sequence[Step], dtype: str, core: Core) -> Cost:
 
 
 def _own(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps without those that the product's kernel itself computes."""
+    """Return the steps without those that the kernel of the product computes itself."""
     return [step for step in steps if step.name not in (CAST, SCALE)]
 
 
@@ -56,18 +56,18 @@ def finish(
     *,
     sve: bool = False,
 ) -> None:
-    """Apply all steps to one row of a tile and store it; see `epilogue_f32.finish`.
+    """Emit all epilogue steps for one row of a tile, and its stores; see `epilogue_f32.finish`.
 
     Args:
         steps: The workload's epilogue.
-        acc: Sums with the bias, flat float32.
+        acc: Sums plus bias, flat float32.
         row: Offset of the row in `acc`, a multiple of four.
-        columns: How many of the row's columns are part of the result.
+        columns: Number of the row's columns without padding.
         output: Flat, float32, float16, or bfloat16 as int16.
         offset: Offset of the row in the output and in the residual.
         residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
         slopes: Slopes of the row's columns; needed by a step `epilogue_f32.PRELU`.
-        sve: Whether to take instructions of SVE, inside of `sve.functions`.
+        sve: Whether to use SVE instructions, within the context manager `sve.functions`.
     """
     own = _own(steps)
     if str(output.dtype) == "float32" and (residual is None or str(residual.dtype) == "float32"):

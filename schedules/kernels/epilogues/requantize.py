@@ -5,21 +5,23 @@ For `qdq`, that is
 
     q = saturate(rne(fl(fl(acc) * m)) + zp)
 
-Four forms compute it, each exact under a condition on the accumulators that is proven from the weights:
+There are four ways ("forms") to compute it, each exact under a condition on the accumulators that is proven from the
+weights:
 
 - "convert": FCVTNS, then saturating narrows; always exact.
 - "magic": adding 1.5 * 2**23 rounds half to even and leaves the integer in the low bits; exact while
   |acc * m| + |zp| < `MAGIC_LIMIT`.
-- "biased": as "magic", and the accumulators start from bias + 0x4B400000, the bits of 1.5 * 2**23, so that one FSUB
-  converts them; exact while also |acc| < 2**22.
-- "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
-  which `requantize_fused.fused_constants` proves it.
+- "biased": as "magic", but the accumulators start from bias + 0x4B400000, the bits of 1.5 * 2**23, so that one FSUB
+  converts them to float; exact while also |acc| < 2**22.
+- "fused": as "biased", but with an initial accumulator and an addend per channel, so that a single FMLA does all;
+  exact for the channels for which `requantize_fused.fused_constants` proves it.
 
-For `tosa` there is the form "rescale": see `tosa_rescale`. The form "none" leaves accumulators as they are.
+For `tosa` there is the form "rescale": see `tosa_rescale`. With the form "none", the result is the accumulators.
 
-FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
-the constant would turn ties the wrong way, since they go to even sums. ADDP mends that for nothing: where UZP1 takes
-the lower 16 bits of each sum, ADDP adds the upper 16 to them, the same for all sums, and odd (see `addend_of`).
+FMULX is used instead of FMUL, because LLVM would contract FMUL and the addition into one rounding. An odd zero point in
+the added constant would round ties the wrong way, since ties go to even sums. ADDP corrects this without another
+instruction: UZP1 takes the lower 16 bits of each sum, while ADDP adds to them the upper 16 bits, which are the same for
+all sums, and odd (see `addend_of`).
 """
 
 from collections.abc import Sequence
@@ -71,8 +73,8 @@ class Requantization:
 
     Attributes:
         zero_point: Zero point of the output.
-        low: Least value of the output.
-        high: Greatest value of the output.
+        low: Minimum value of the output.
+        high: Maximum value of the output.
         dtype: "int8" or "uint8"; for the form "convert" also "int16".
         shift: Shift for the form "rescale".
     """
@@ -89,7 +91,7 @@ NOT_REQUANTIZED = Requantization(0, -128, 127, "int8")
 
 
 def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
-    """Return the cheapest form of `qdq` that is exact for these bounds.
+    """Return the cheapest form of the numerics `qdq` that is exact for the given accumulator bounds.
 
     Args:
         accumulator: Bound of |acc|, bias included.
@@ -120,7 +122,7 @@ def requantize16(
     if form == "convert":
         whole = [fcvtns(tirx.Cast("float32x4", a) * s) for a, s in zip(acc, m, strict=True)]
         extra = to.zero_point
-        if to.dtype == "int16" and extra:  # after narrowing to 16 bits, adding the zero point could overflow
+        if to.dtype == "int16" and extra:  # in 16 bits the sum could overflow
             whole = [sqadd32(each, tirx.Broadcast(tirx.IntImm("int32", extra), 4)) for each in whole]
         narrow = [sqxtn16(each) for each in whole]
         half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
@@ -159,13 +161,14 @@ def _magic(form: Form, acc: ir.Expr, m: ir.Expr, zero_point: int) -> ir.Expr:
 
 
 def addend_of(zero_point: int) -> int:
-    """Return the constant that rounds a float and leaves its value plus the zero point in the low bits of the sum.
+    """Return the constant whose addition rounds a float, and leaves integer + zero point in the sum's low bits.
 
-    It is even, so that ties go to even values.
+    The constant is even, so that ties go to even values.
 
     Returns:
-        A binary32 integer. With an even zero point the lower 16 bits of a sum are the value; with an odd one, the sum
-        of the lower and the upper 16 bits is.
+        A binary32 integer. With an even zero point, the value is the lower 16 bits of a sum; with an odd zero point,
+        it is
+            the sum of the lower and the upper 16 bits.
     """
     if zero_point % 2 == 0:
         return int(MAGIC) + zero_point
@@ -173,12 +176,12 @@ def addend_of(zero_point: int) -> int:
 
 
 def _lower(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Return the lower 16 bits of eight int32, as int16x8."""
+    """Emit the lower 16 bits of eight int32, as int16x8."""
     return tirx.Cast("int16x8", combine(a, b))
 
 
 def _sums(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Return the lower plus the upper 16 bits of each of eight int32, as int16x8."""
+    """Emit the lower plus the upper 16 bits of each of eight int32, as int16x8."""
     return addp16(*(tirx.reinterpret("int16x8", each) for each in (a, b)))
 
 

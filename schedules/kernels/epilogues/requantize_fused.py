@@ -6,14 +6,15 @@ read as binary32, the numbers S + acc, and with R an integer near S * m
 
     fma(S + acc, m', C) = rne(acc * m' + error) + A    C = A - R,  A = `addend_of` the zero point,  error = S * m' - R
 
-rounds once, in the low bits of its result. Both sides rise with acc, so they are equal for all |acc| < bound if and
-only if each value v that saturation leaves begins at the same acc: if the fused form gives v or more at the least
-acc_v where the definition does, and less than v at acc_v - 1. For a given m' these are two bounds on the error a value,
-hence one interval a channel. It is taken in integers, in units of 2**-e for m' = M * 2**-e.
+rounds once, in the low bits of its result. Definition and fused form both increase with acc. They are equal for all
+|acc| < bound if and only if, for each output value v, the minimum acc_v for which the definition gives v or more is the
+same in both: the fused form must give v or more at acc_v, and less than v at acc_v - 1. For a given m' this bounds the
+error from below and above for each v, which leaves one interval (or none) per channel. The interval is computed in
+integers, in units of 2**-e for m' = M * 2**-e.
 
-Dyadic multipliers have S with an error of 0. For others the definition's first rounding turns near ties into ties, on
-both sides of them; where the interval is empty for m' = m, its neighbours sometimes have one, and where that fails too
-the channel has no fused form.
+If the multiplier is a power of two, there is an S with an error of 0. For other multipliers the first rounding of the
+definition turns values near a tie, on both sides, into ties. If the interval is therefore empty for m' = m, floats next
+to m are tried; if their intervals are empty, too, the channel has no fused form.
 """
 
 import math
@@ -47,12 +48,12 @@ Ints = npt.NDArray[np.int64]
 class FusedRequantization:
     """Constants of the fused form, each [channels].
 
-    The arrays cannot be written to: calls with equal arguments share them.
+    The arrays are read-only, because calls with equal arguments share them.
 
     Attributes:
-        proven: Whether the channel has a fused form; the others hold zeros in `m` and `addend`.
-        base: int64, what is added to the bias for the accumulators' start: 0x4B400000, as for the form "biased",
-            where a channel is not proven.
+        proven: Whether the channel has a fused form; `m` and `addend` of other channels are 0.
+        base: int64; bias + base is the initial accumulator. 0x4B400000, as for the form "biased", if the channel has no
+            fused form.
         m: The multipliers m', float32.
         addend: The addends C, float32.
     """
@@ -66,14 +67,14 @@ class FusedRequantization:
 def fused_constants(
     m: npt.ArrayLike, bound: int, zero_point: int, low: int, high: int
 ) -> FusedRequantization:
-    """Find and prove the fused form of each channel.
+    """Return the constants of each channel for which the fused form is proven equal to the definition.
 
     Args:
         m: Multipliers, float32 [channels].
         bound: Upper bound of |acc|, at most 2**22. |acc * m| is bounded as for the form "biased".
         zero_point: Zero point of the output.
-        low: Least output.
-        high: Greatest output.
+        low: Minimum output.
+        high: Maximum output.
 
     Raises:
         ValueError: `bound` is above 2**22.
@@ -85,7 +86,7 @@ def fused_constants(
     return _fused_constants(np.asarray(m, np.float32).tobytes(), bound, zero_point, low, high)
 
 
-# Cached, because the constants are needed twice: to prove the form when a kernel is chosen, and to pack them.
+# Cached, because constants are needed twice: to prove the form when a kernel is chosen, and for packing.
 @lru_cache(256)
 def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int) -> FusedRequantization:
     multipliers = np.frombuffer(m, np.float32)
@@ -120,17 +121,17 @@ def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int)
 def constants_of(
     significand: int, exponent: int, window: tuple[int, int], bound: int, zero_point: int
 ) -> tuple[int, float, float] | None:
-    """Return the addition to the initial accumulator, m' and C, for an error within a window.
+    """Return (base added to the initial accumulator, m', C) such that the error S * m' - R lies in `window`.
 
     Args:
         significand: M of m' = M * 2**-e; negative for a falling function.
         exponent: e of m' = M * 2**-e.
-        window: Least and greatest error in units of 2**-e.
+        window: Minimum and maximum error in units of 2**-e.
         bound: Upper bound of |acc|.
         zero_point: Zero point of the output.
 
     Returns:
-        None if no base has such an error, or C is none of binary32.
+        None if no base has an error in the window, or if C is no binary32 number.
     """
     base = _base(significand, 1 << exponent, window, bound)
     if base is None:
@@ -142,30 +143,30 @@ def constants_of(
 
 
 def _bits(base: int) -> int:
-    """Return the bits of `base` as binary32; it is an integer from 2**23 to 2**24."""
+    """Return the bits of the binary32 number `base`, an integer from 2**23 to 2**24."""
     return _LEAST_BASE_BITS + base - LEAST_BASE
 
 
 def _is_binary32(number: int) -> bool:
-    """Whether an integer is a number of binary32; it is far from the largest one."""
+    """Whether an integer, far below the maximum of binary32, is a binary32 number."""
     below = max(number.bit_length() - MANTISSA, 0)
     return not number & ((1 << below) - 1)
 
 
 def decompose(m: npt.NDArray[np.float32]) -> tuple[Ints, Ints]:
-    """Return the 24-bit significand M and the exponent e of m = M * 2**-e."""
+    """Return the 24-bit significands M and the exponents e of multipliers m = M * 2**-e."""
     fraction, exponent = np.frexp(m.astype(np.float64))
     finite = np.where(np.isfinite(fraction), fraction, 0.0)
     return np.ldexp(finite, MANTISSA).astype(np.int64), MANTISSA - exponent.astype(np.int64)
 
 
 def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
-    """Return the least acc with rne(fl(acc * m)) >= v for each channel and v: [channels, values].
+    """Return the minimum acc with rne(fl(acc * m)) >= v for each channel and value v, int64 [channels, values].
 
-    Where that is beyond 2**22, the result is any number beyond 2**22.
+    If the minimum exceeds 2**22, the result is any number above 2**22.
     """
     exact = (values - 0.5) / m.astype(np.float64)[:, None]
-    # fl(acc * m) is off by 2**-24 of itself at most: a quarter of a step of acc below 2**22.
+    # The relative error of fl(acc * m) is at most 2**-24, which is a quarter of a step of acc below 2**22.
     nearest = np.clip(np.ceil(exact), -LEAST_BASE, LEAST_BASE).astype(np.float32)
     first = np.full_like(nearest, LEAST_BASE)
     for candidate in (nearest + 1, nearest, nearest - 1):
@@ -175,26 +176,26 @@ def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
 
 
 def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound: int) -> tuple[Ints, Ints]:
-    """Return the range of errors with which each value of a channel begins at its accumulator, in units of 2**-e.
+    """Return the minimum and maximum error per channel for which each value begins at its accumulator (`begins`).
 
-    v begins at the tie v - 1/2 itself where v is even, right above it where v is odd.
+    Errors are in units of 2**-e. An even value v begins at the tie v - 1/2, an odd value right above this tie.
     """
     unit = np.left_shift(np.int64(1), exponent - 1)
-    # A value whose accumulators begin outside of the range begins at the range's end, or is never reached.
+    # A value whose minimum accumulator is outside of the range begins at the range's end, or never occurs.
     begins = np.clip(begins, 1 - bound, bound)
     beyond = unit[:, None] * (2 * values - 1) + (values & 1)
     beyond -= begins * significand[:, None]
-    # Without another bound, the offset is less than half a unit of q.
+    # In any case the absolute error must be less than half a unit of q.
     free = unit - 1
     least = np.where(begins < bound, beyond, -free[:, None]).max(1)
-    # For the accumulator before, the product is smaller by M.
+    # The product by the preceding accumulator is smaller by M.
     unreached = free - significand + 1
     most = np.where(begins > 1 - bound, beyond, unreached[:, None]).min(1) + significand - 1
     return np.maximum(least, -free), np.minimum(most, free)
 
 
 def _base(significand: int, period: int, window: tuple[int, int], bound: int) -> int | None:
-    """Return the least S for which S * M modulo `period` is in the window; None if there is none.
+    """Return the minimum S for which S * M modulo `period` is in the window; None if there is no such S.
 
     S - bound and S + bound must be in [2**23, 2**24].
     """
@@ -205,23 +206,24 @@ def _base(significand: int, period: int, window: tuple[int, int], bound: int) ->
 
 
 def _first_multiple(a: int, period: int, least: int, most: int) -> int | None:
-    """Return the least j >= 0 with a * j modulo `period` in [least, most], by Euclid's algorithm.
+    """Return the minimum j >= 0 with a * j modulo `period` in [least, most]; None if there is none (Euclid).
 
     Args:
         a: The factor, below `period`.
         period: A positive modulus.
         least: Lower bound, from 0 to `period` - 1.
-        most: Upper bound, at least `least`; above `period` - 1 the interval goes on from 0.
+        most: Upper bound, at least `least`; an interval that exceeds `period` - 1 wraps around to 0.
     """
     if least == 0 or most >= period:
         return 0
     if a == 0:
         return None
     if 2 * a > period:
-        # Counted downwards the steps are less than half a period, so that the depth is logarithmic.
+        # With the negated factor, steps are less than half a period, so that the depth of recursion is logarithmic.
         return _first_multiple(period - a, period, period - most, period - least)
     if -(-least // a) * a <= most:
         return -(-least // a)
-    # No multiple of a lies between: j is the least with least + period * k <= a * j, for the least k that fits.
+    # No multiple of a is in [least, most]: find the minimum number k of periods for which one is in the interval plus
+    # k * period.
     turns = _first_multiple(-period % a, a, least % a, most % a)
     return None if turns is None else -(-(least + period * turns) // a)

@@ -21,11 +21,11 @@ MULTIPLIER = {"qdq": "float32", "tosa": "int32"}
 
 
 def misfit(workload: Workload, *, wide: bool = False) -> tuple[str, str, str] | None:
-    """Return why no form requantises a workload's accumulators (reason, limit and actual value), or None.
+    """Return why no form requantises a workload's accumulators (reason, limit, actual value); None if one does.
 
     Args:
-        workload: Any.
-        wide: Whether the kernel stores results of `WIDE`.
+        workload: Any workload.
+        wide: Whether the kernel can store results of the dtype `WIDE`.
     """
     step = workload.step("requantize")
     if step is None or step.operand is None:
@@ -53,12 +53,12 @@ def quantization(workload: Workload) -> tuple[Requantization, Form]:
     to = Requantization(zero_point, low, high, workload.output_dtype)
     if limit is None or to.dtype == WIDE:
         return to, "convert"
-    # The bounds are exclusive powers of two, so subtract 1.
+    # The bounds are exclusive powers of two, so subtract 1 for the maximum.
     return to, form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point)
 
 
 def multipliers(workload: Workload, constants: Sequence[Array]) -> Array:
-    """Return the multipliers, flat, as float32; integer multipliers are reinterpreted bit by bit."""
+    """Return the multipliers, flat float32; integer multipliers (`tosa`) are stored as their bits."""
     step = _step(workload)
     assert step.operand is not None
     return np.ascontiguousarray(constants[step.operand.index]).ravel().view(np.float32)
@@ -71,6 +71,6 @@ def _step(workload: Workload) -> Step:
 
 
 def _shift(step: Step) -> int | None:
-    """Return the shift of a RESCALE; None for the numerics `qdq`."""
+    """Return the shift of the step's RESCALE; None in the numerics `qdq`."""
     shift = dict(step.parameters).get("shift")
     return None if shift is None else int(shift)

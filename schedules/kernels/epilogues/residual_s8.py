@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addition of an 8-bit tensor to a requantised product, as residual networks have behind a convolution.
+"""Addition of an 8-bit tensor to a requantised product, such as the residual addition after a convolution.
 
-The product is requantised before the addition, as if it had been stored: the definition has both roundings.
-`binary_tile` adds, in the form that is proven for the pair of quantisations.
+The product is requantised before the addition, as if it had been stored, because the definition has both roundings.
+`binary_tile` adds, in the form that is proven exact for the two quantisations.
 
-ResNet-50 at 64 x 64 on Neoverse N2 (llvm-mca) takes 17.83 M instructions and 6.65 M cycles with additions in kernels of
-their own, and 17.77 M and 6.62 M with this. For SMLAL's tiles of 16 outputs it takes more.
+ResNet-50 at 64 x 64 on Neoverse N2 (llvm-mca) takes 17.83 M instructions and 6.65 M cycles with additions in separate
+kernels, and 17.77 M and 6.62 M with fused additions. With SMLAL's tiles of 16 outputs, fused additions are slower.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Residual:
     form: Form
 
     def constants(self) -> tuple[Array, ...]:
-        """Return the constants of the addition: none, or one array."""
+        """Return the packed constants of the addition: one array for the form `Linear`, else none."""
         return (self.form.constants(),) if isinstance(self.form, Linear) else ()
 
     def add(self, values: ir.Expr, others: Sequence[ir.Expr], constants: Sequence[tirx.Buffer]) -> ir.Expr:
@@ -57,8 +57,8 @@ class Residual:
 
         Args:
             values: 16 values of the product.
-            others: 16 values of the tensor, or twice eight.
-            constants: Buffers with `constants`.
+            others: 16 values of the tensor, or two vectors of eight.
+            constants: Buffers of the arrays that `constants` returns.
         """
         other = others[0] if len(others) == 1 else combine(*others)
         loaded = binary_tile.constants16(self.form, constants[0]) if constants else ()
@@ -72,7 +72,7 @@ class Residual:
 
 
 def separate(workload: Workload) -> tuple[Workload, Workload] | None:
-    """Return the product without its residual, and the addition as a workload; None if there is no residual."""
+    """Return a workload without its residual addition, and the addition as a workload; None if there is no residual."""
     step, requantize = workload.step(STEP), workload.step("requantize")
     if step is None or step.operand is None or requantize is None:
         return None
@@ -90,11 +90,11 @@ def separate(workload: Workload) -> tuple[Workload, Workload] | None:
 
 
 def residual_of(workload: Workload, total: Workload) -> Residual | tuple[str, str, str]:
-    """Return the addition behind a product, or why there is none: reason, limit and actual value.
+    """Return the residual addition of a product, or why it is not supported (reason, limit, actual value).
 
     Args:
         workload: A workload with a residual.
-        total: Quantisation of the sum.
+        total: Quantisation of the addition's result.
     """
     step = workload.step(STEP)
     assert step is not None

@@ -3,8 +3,8 @@
 
     y[m, n] = fma(float(acc[m, n] - z[m] * sum over k of w[k, n]) * s[m], scale[n], bias[n]), then the float epilogue
 
-The zero point is subtracted here, since q - z needs nine bits. Composites without a scale stop at the int32 sums. See
-`schedules.numerics.qdq.dynamic`.
+The zero point's contribution is subtracted from the sums, since q - z needs nine bits. The result of composites without
+a scale is the int32 sums. See `schedules.numerics.qdq.dynamic`.
 """
 
 import math
@@ -50,7 +50,7 @@ class RowScales:
     """The epilogue of a product of dynamically quantised data.
 
     Attributes:
-        zero_point: Zero point of the data, int32, per row or scalar. A constant one is folded into the header's sums.
+        zero_point: Zero point of the data, int32, per row or scalar. A constant is multiplied into the header's sums.
         scale: Scale of the data, float32, per row or scalar; None if sums are multiplied by constants only.
         flip: Number that is subtracted from the data before the product: 128 for uint8 data read as int8, else 0.
         steps: The float epilogue; None if the result is the int32 sums.
@@ -63,7 +63,7 @@ class RowScales:
 
     @property
     def residual(self) -> Operand | None:
-        """The tensor that is added; None if there is none."""
+        """The tensor that a step "residual" adds; None if there is no such step."""
         return next((step.operand for step in self.steps or () if step.name == "residual"), None)
 
     def cost(self, rows: int, columns: int) -> Cost:
@@ -74,7 +74,7 @@ class RowScales:
 
 
 def misfit(workload: Workload) -> tuple[str, str, str] | None:
-    """Return why a workload of `DYNAMIC` is not supported (reason, limit and actual value), or None."""
+    """Return why a workload of `DYNAMIC` is not supported (reason, limit, actual value); None if it is supported."""
     x, zero_point, weight = workload.operands
     scale = workload.step(ROW_SCALE)
     rows = math.prod(workload.output_shape[:-1])
@@ -96,7 +96,7 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
 
 
 def read(workload: Workload, flip: int) -> RowScales:
-    """Return the epilogue of a workload that has no misfit."""
+    """Return the epilogue of a workload that `misfit` accepts."""
     scale = workload.step(ROW_SCALE)
     steps = tuple(step for step in workload.epilogue if step.name not in (CAST, ROW_SCALE, SCALE))
     return RowScales(
@@ -110,13 +110,13 @@ def read(workload: Workload, flip: int) -> RowScales:
 def columns_of(
     workload: Workload, constants: Sequence[Array], weights: Array, flip: int
 ) -> tuple[Array, Array, Array]:
-    """Return each column's weight sum (int32), multiplied by a constant zero point, its scale and its bias (float32).
+    """Return, per column, the weight sum (int32, times a constant zero point), the scale and the bias (float32).
 
     Args:
         workload: A workload of `DYNAMIC`.
         constants: The workload's constants.
         weights: Integer weights, [columns, depth].
-        flip: As the attribute of `RowScales`.
+        flip: See the attribute of `RowScales`.
     """
 
     def values(name: str, default: float) -> Array:
@@ -132,7 +132,7 @@ def columns_of(
 
 @dataclass(frozen=True)
 class Finish:
-    """Emits the epilogue of tiles.
+    """Emits the dequantising epilogue of tiles.
 
     Attributes:
         scales: Scales of rows and columns.
@@ -159,7 +159,7 @@ class Finish:
             numbers: Index of each row in the result.
             of_columns: Returns weight sums, scales and biases of a vector of four columns.
             target: Returns the offset of a row of the tile in the output.
-            columns: Number of columns of the tile that are part of the result.
+            columns: Number of columns of the tile without padding.
         """
         acc = T.alloc_buffer((len(rows) * TOGETHER * LANES,), self.output.dtype, layout=None)
         scales, residual = self.scales, self.scales.residual
@@ -184,7 +184,7 @@ class Finish:
                     epilogue_f32.finish(scales.steps, acc, at, real, self.output, place, other)
 
     def _less_zero_point(self, number: ir.Expr, totals: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Return the zero point's contribution to a row's sums, by vector of columns."""
+        """Return zero point * weight sums, the part of a row's sums to subtract: one int32x4 per column vector."""
         if self.scales.zero_point.kind == "constant":
             return list(totals)
         zero = tirx.Broadcast(self._of_row(self.scales.zero_point, number) - self.scales.flip, LANES)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sixteen look-ups in a table of 256 bytes, in vector registers: one TBL, three TBX and three subtractions.
 
-The table fills 16 registers: a caller loads it once, before its loop.
+The table occupies 16 registers, so callers load it once, before a loop.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ SIZE = 256
 
 
 def pack(entries: Array, dtype: str) -> Array:
-    """Reorder a table from ascending values to ascending bit patterns, by which it is indexed.
+    """Return a copy of a table with its entries in order of the bit patterns, instead of the values, of the input.
 
     Args:
         entries: int8 or uint8 [256].
@@ -32,7 +32,7 @@ def pack(entries: Array, dtype: str) -> Array:
 
 
 def registers(buffer: tirx.Buffer) -> list[ir.Expr]:
-    """Load a packed table into registers."""
+    """Emit the loads of a packed table, 16 vectors."""
     return [load(buffer, i64(at), VECTOR) for at in range(0, SIZE, VECTOR)]
 
 
@@ -42,7 +42,7 @@ def look_up16(table: Sequence[ir.Expr], q: ir.Expr) -> ir.Expr:
     index = tirx.reinterpret("uint8x16", q)
     value = tbl4(table[:per_table], index)
     for first in range(per_table, len(table), per_table):
-        # Indices below this part of the table wrap around to values beyond it, which TBX ignores.
+        # An index below this part of the table wraps around to a value beyond its end, which TBX ignores.
         index = index - tirx.Broadcast(tirx.IntImm("uint8", ENTRIES), VECTOR)
         value = tbx4(value, table[first : first + per_table], index)
     return value

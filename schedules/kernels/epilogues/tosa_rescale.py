@@ -7,13 +7,13 @@ SQDMULH gives t = floor(acc * m / 2**31). Floors nest: with n = shift - 31 >= 1,
 
     rescale(acc) = floor((acc * m / 2**31 + 2**(n - 1)) / 2**n) = floor((t + 2**(n - 1)) / 2**n)
 
-since 2**(n - 1) is an integer, and that is a rounding shift of t, which SQRSHRN narrows in the same step. This holds
-for every accumulator: m is not negative, so that SQDMULH never saturates. A scale of 1/2 and more has a shift of at
-most 31. SQRDMULH then gives, of an accumulator shifted left by k = 31 - shift,
+since 2**(n - 1) is an integer. This is a rounding right shift of t; SQRSHRN shifts and narrows in one instruction. It
+holds for every accumulator, since m is not negative, so that SQDMULH never saturates. For scales of at least 1/2, shift
+is at most 31. SQRDMULH of the accumulator, shifted left by k = 31 - shift, then gives
 
     floor((acc * 2**k * m + 2**30) / 2**31) = floor((acc * m + 2**(shift - 1)) / 2**shift)
 
-which needs |acc| <= 2**shift. `exact` says so.
+which requires |acc| <= 2**shift; `exact` checks this.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ NARROWING = range(1, 17)
 
 
 def exact(shift: int, accumulator: int | None) -> bool:
-    """Whether `rescale16` is exact for |acc| < 2**accumulator; None stands for any 32-bit accumulator."""
+    """Whether `rescale16` is exact for |acc| < 2**accumulator (None: for any 32-bit accumulator)."""
     return shift > PRODUCT_SHIFT or (accumulator is not None and accumulator <= shift)
 
 

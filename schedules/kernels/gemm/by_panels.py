@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM loop order for instructions that take A's elements by lane, unpacked: blocks of rows by panels of columns.
+"""GEMM loop order for instructions that multiply by one lane of an unpacked vector of A: row blocks by column panels.
 
-A tile loads a vector of k of each of its rows and takes them by lane. Data is copied only to give a convolution its
-border. B is packed at compile time into panels of one tile's width, [group][N / width][K][width], and a group's last
-panel is as narrow as N allows. A task is one panel times one block of rows.
+A tile loads, for each of its rows, a vector of consecutive elements of k, and multiplies panel rows by its lanes. The
+data is copied only to add a convolution's border. A panel holds the columns of B that one register tile multiplies: B
+is packed at compile time as [group][N / width][K][width], and a group's last panel is as narrow as N allows. A task
+multiplies one block of rows by one panel.
 """
 
 import math
@@ -38,7 +39,7 @@ class PanelParams:
 
     Attributes:
         rows: Rows of a register tile.
-        vectors: Columns of a register tile, in vectors.
+        vectors: Number of vectors of columns of a register tile.
         row_block: Rows that a task multiplies by one panel, a multiple of `rows`.
         parallel: Whether tasks are spread over the runtime's threads.
     """
@@ -85,8 +86,8 @@ class PanelUnit(Unit[P, GemmProduct]):
     Attributes:
         dtype: Dtype of the data.
         lanes: Columns of an accumulator.
-        ranks_widening: Whether tiles whose estimates tie are ranked by what they widen, too: each block of rows widens
-            int8 weights again.
+        ranks_widening: Whether tiles whose estimates tie are also ranked by their conversions of int8 weights, which
+            are repeated for each block of rows.
     """
 
     dtype: str
@@ -95,7 +96,7 @@ class PanelUnit(Unit[P, GemmProduct]):
     tie = panel_selection.MODEL_ERROR
 
     def tile_of(self, params: P) -> PanelParams:
-        """Return the tiling parameters within a kernel's parameters."""
+        """Return the tiling parameters that a kernel's parameters contain."""
         return params
 
     def params_of(self, tile: Any) -> P:
@@ -104,11 +105,11 @@ class PanelUnit(Unit[P, GemmProduct]):
 
     @abstractmethod
     def order(self, product: GemmProduct) -> Array:
-        """Return the k index of each row of a packed panel of B."""
+        """Return the k index of each row of a packed panel of B, int array."""
 
     @abstractmethod
     def cycles(self, tile: RegisterTile, params: P, after: Cost, core: Core) -> float:
-        """Return the cycles of one tile with all loads in L1, including the cost `after` of what follows its sum."""
+        """Return the cycles of one tile with all loads in L1; `after` is the cost of its epilogue and stores."""
 
     @abstractmethod
     def instructions(self, tile: RegisterTile, params: P, core: Core) -> float:
@@ -120,7 +121,7 @@ class PanelUnit(Unit[P, GemmProduct]):
 
     @abstractmethod
     def begin(self, call: Call[P, GemmProduct], cut: PanelTiling) -> BeginTask:
-        """Emit the code that all tasks of a product share; return the function that emits the start of a task."""
+        """Emit the code before the loop over tasks; return the function that emits the start of a task."""
 
     def cut(self, product: GemmProduct, params: P) -> PanelTiling:
         """Return the tiling of a product."""
@@ -136,7 +137,7 @@ class PanelUnit(Unit[P, GemmProduct]):
         return False
 
     def widening(self, workload: Workload, cut: PanelTiling) -> float:
-        """Count the instructions that convert int8 weights to floats, which each task does once."""
+        """Count the instructions that convert int8 weights to floats; each task converts its panel once."""
         if workload.composite != WEIGHT_ONLY:
             return 0.0
         weights = cut.padded_columns * cut.product.rows.depth
@@ -149,7 +150,7 @@ class ByPanels(Gemm[P, GemmProduct], Generic[P]):
     unit: PanelUnit[P]
 
     def find_candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
-        """Return each register tile, with blocks of rows for caches and threads; see `panel_selection.blocked`."""
+        """Return the parameters of each register tile, with row blocks chosen by `panel_selection.blocked`."""
         product = max(self.products(workload), key=lambda product: product.rows.count * product.rows.depth)
         return tuple(
             self.unit.params_of(
@@ -214,7 +215,7 @@ class ByPanels(Gemm[P, GemmProduct], Generic[P]):
         columns: int,
         acc: tirx.Buffer,
     ) -> None:
-        """Emit the epilogue and stores of a tile, of whose `width` columns the first `columns` are real."""
+        """Emit the epilogue and stores of a tile; the columns from `columns` to `width` are padding and not stored."""
         left = place.group * call.product.columns + place.column
         for r in range(rows):
             epilogue_half.finish(
@@ -232,11 +233,13 @@ class ByPanels(Gemm[P, GemmProduct], Generic[P]):
     def _register_tiles(
         self, workload: Workload, cuts: Sequence[PanelTiling], core: Core
     ) -> Iterator[tuple[RegisterTile, Cost, int]]:
-        """Yield each size of register tile, the cost of what follows its sum, and the number of such tiles."""
+        """Yield (tile, cost of its offsets and epilogue, number of such tiles) for each size of register tile."""
         of_vector = self.unit.epilogue_cost(workload, core)
         for cut in cuts:
             for rows, width, count in cut.register_tiles():
-                after = scalar(panel_selection.finding(cut.product)) + of_vector * (width // WIDE_LANES)
+                after = scalar(panel_selection.row_offset_instructions(cut.product)) + of_vector * (
+                    width // WIDE_LANES
+                )
                 tile = RegisterTile(rows, width // self.unit.lanes, cut.product.rows.segments)
                 yield tile, after * rows, count
 
@@ -257,10 +260,10 @@ def scaled(
     """Emit the multiplication of each column's sums by its scale, and the addition of its bias.
 
     Args:
-        columns: float32: all scales, and `distance` behind them all biases.
-        first: The tile's first column there.
-        distance: Columns of all panels.
-        total: Four sums, float32x4: (row, vector of columns).
+        columns: Flat float32: one scale per column, then from `distance` on one bias per column.
+        first: Index in `columns` of the scale of the tile's first column.
+        distance: Number of columns of all panels.
+        total: Returns four sums, float32x4, for (row, vector of columns).
         rows: Rows of the tile.
         width: Columns of the tile.
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM loop order for instructions that want packed rows, or that requantise: row tiles by blocks of columns.
+"""GEMM loop order for kernels that pack or stage rows of A, or that requantise: row tiles by blocks of columns.
 
-A task makes one tile of rows ready for the instruction, and multiplies it by every panel of a block of columns.
+A task packs or stages one tile of rows in the layout that the instruction reads, and multiplies it by every panel of a
+block of columns.
 """
 
 from abc import abstractmethod
@@ -33,7 +34,7 @@ class TileSize(NamedTuple):
     Attributes:
         rows: Number of rows.
         columns: Number of columns.
-        vectors: Number of vectors of accumulators that a row, or a pair of rows, has.
+        vectors: Number of vectors of accumulators per row, or per pair of rows for instructions that sum 2 x 2 blocks.
     """
 
     rows: int
@@ -42,7 +43,7 @@ class TileSize(NamedTuple):
 
 
 class RowParams(Protocol):
-    """The tiling parameters that `ByRows` kernels have in common."""
+    """Base class of the parameters of `ByRows` kernels: tiling and threads."""
 
     @property
     def column_blocks(self) -> int:
@@ -64,8 +65,8 @@ class Ready(NamedTuple):
     """The rows of a tile in the layout that the instruction reads.
 
     Attributes:
-        source: Buffer that they are read from.
-        starts: Offset of each row.
+        source: Buffer that the tile loads the rows from.
+        starts: Offset of each row in `source`.
         sums: Sum of each row's elements, int32x4 per row or pair of rows, if the kernel needs it.
         held: Whether `source` is a buffer that LLVM keeps in registers, with one vector for each load.
     """
@@ -117,17 +118,17 @@ class RowUnit(Unit[R, Q]):
 
     @abstractmethod
     def ready(self, call: Call[R, Q], starts: Sequence[ir.Expr], count: int) -> Ready:
-        """Emit the packing or staging of a tile's rows, done once for all columns of a task.
+        """Emit the packing or staging of a tile's rows; a task does it once for all its columns.
 
         Args:
             call: The call whose rows are packed.
-            starts: Offset of each row; an odd last one occurs twice.
+            starts: Offset of each row; if the number of rows is odd, the last offset is repeated.
             count: Number of rows.
         """
 
     @abstractmethod
     def begin(self, call: Call[R, Q]) -> EmitTile:
-        """Emit the code that all tiles of a product share; return the function that emits a tile."""
+        """Emit the code before the loop over tasks; return the function that emits a tile."""
 
     def column_tiles(self, product: Q, params: R) -> int:
         """Return the number of column tiles in a group."""
@@ -140,7 +141,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
     unit: RowUnit[R, Q]
 
     def find_candidates(self, workload: Workload, core: Core) -> tuple[R, ...]:
-        """Return each register tile; long calls are split into tasks for threads and L1."""
+        """Return the parameters of each register tile; long calls are split into tasks for threads and L1."""
         product = max(self.products(workload), key=lambda product: product.macs)
         found = []
         for tile in self.unit.tiles(workload, core):
@@ -162,11 +163,11 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         return (self.cost(workload, params, core) + Cost(fetching=fetching)).cycles(core)
 
     def instructions(self, workload: Workload, params: R, core: Core) -> float:
-        """Count the instructions of one call; see `cost`."""
+        """Count the instructions of one call inside row tiles; see `cost`."""
         return self.cost(workload, params, core).instructions
 
     def cost(self, workload: Workload, params: R, core: Core) -> Cost:
-        """Return the cost of one call inside row tiles; other code is a few percent in small calls."""
+        """Return the cost of one call; code outside of row tiles, a few percent of small calls, is not counted."""
         products = self.products(workload)
         total = sum((self._product_cost(workload, product, params, core) for product in products), Cost())
         return total + self.unit.padding_cost(products[0])
@@ -202,7 +203,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         tiling.tasks(product, tile.rows, params.column_blocks, params.parallel, row_tile)
 
 
-# Cached: parameters that differ only in tasks for threads or blocks for caches have the same tiles, five on average.
+# Cached, because parameters that differ only in tasks or column blocks share their tile costs: five on average.
 @lru_cache(1 << 14)
 def _tile_costs(
     unit: RowUnit[Any, Any], workload: Workload, product: GemmProduct, params: Any, core: Core

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of rows with short segments, as of three channels, into SMMLA's panel of A by vector permutations.
+"""Packing of rows with short segments (such as 3 channels) into SMMLA's panel of A by vector permutations.
 
-One vector holds a segment of a row and that of its neighbour. As many steps as can be are from one segment, the others
-from what is left of all of them.
+One vector load holds a segment of a row and the same segment of the next row. A k step of eight bytes comes from a
+single segment as far as possible; the remainders of all segments fill the last steps.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Byte = tuple[int, int]
 
 
 def k_order(rows: ImplicitRows) -> Array:
-    """Return the k index of each byte of a packed row, or `NOTHING`."""
+    """Return the k index of each byte of a packed row, `NOTHING` for padding."""
     taken = [k for step in _gathered(rows) for k in step]
     return np.array([NOTHING if k is None else _index(rows, k) for k in taken])
 
@@ -41,7 +41,7 @@ def cost(rows: ImplicitRows) -> Cost:
 def gather(
     rows: ImplicitRows, data: tuple[tirx.Buffer, bool], panel: tirx.Buffer, starts: Sequence[ir.Expr]
 ) -> None:
-    """Emit the packing of a tile; `data` is a buffer and whether it is uint8, to be flipped to int8."""
+    """Emit the packing of a tile's rows; `data` is (buffer, whether it is uint8 and its top bits are to be flipped)."""
     (x, flipped), pairs, pixel = data, len(starts) // BLOCK, rows.strides[2]
     for pair in range(pairs):
         vectors = [
@@ -54,7 +54,7 @@ def gather(
 
 
 def _gathered(rows: ImplicitRows) -> list[list[Byte | None]]:
-    """Return the bytes of each k step: first steps within one segment, then steps of the segments' remainders."""
+    """Return (segment, index) of each byte of each k step, None for padding; remainders of segments come last."""
     steps: list[list[Byte | None]] = []
     left: list[Byte | None] = []
     for segment, (_, length) in enumerate(rows.segments):
@@ -75,7 +75,7 @@ def _sources(step: Sequence[Byte | None]) -> list[int]:
 
 
 def _permuted(vectors: Sequence[ir.Expr], step: Sequence[Byte | None], pixel: int) -> ir.Expr:
-    """Emit the bytes of one k step for a pair of rows, the second of which lies `pixel` bytes behind the first."""
+    """Emit the 16 bytes of one k step for two rows; the second row starts `pixel` bytes behind the first."""
     sources = _sources(step)
     wanted = [None if b is None else (b[0], b[1] + row * pixel) for row in range(BLOCK) for b in step]
     value = vectors[sources[0]]

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common structure of GEMM kernels with constant weights: candidates, packing, cost, and the enclosing PrimFunc.
 
-A kernel is an instruction's `Unit` in one of two loop orders. `by_panels` takes rows where they lie: a task multiplies
-a block of rows by one panel of columns. `by_rows` first makes a tile of rows ready, as packed, for all columns of a
-task. Each element of a result is summed by one task in an order that all tiles have: the result depends neither on
-tiles nor on threads.
+A kernel is an instruction's `Unit` in one of two loop orders. In `by_panels` a task multiplies a block of rows, read
+from the data without packing, by one panel of columns. In `by_rows` a task first packs or stages a tile of rows, for
+all its columns. Each element of a result is summed by one task, in the same order for all tile sizes: the result
+depends neither on tiles nor on threads.
 
-A further instruction is a file that defines its unit and ends as the others do:
+To add an instruction, add a file that defines its unit and ends like this:
 
     _KERNEL = ByRows(_Smmla())
     matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
     estimate, pack, build = _KERNEL.estimate, _KERNEL.pack, _KERNEL.build
 
-and has a line in `select.KERNELS`.
+and add the file to `select.KERNELS`.
 """
 
 import math
@@ -30,7 +30,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product import GemmProduct
@@ -86,21 +86,21 @@ class Unit(ABC, Generic[P, Q]):
         """Pack the weights into panels, and the per-column constants; each array is flat."""
 
     def more_constants(self, product: Q) -> tuple[Array, ...]:
-        """Return constants of the PrimFunc that all products share."""
+        """Return the constants, packed after those of the products, that all products share."""
         return ()
 
     def reads_past_the_data(self, product: Q) -> bool:
-        """Whether vector loads may end up to a register behind the data, so that it has to be copied."""
+        """Whether vector loads may reach past the end of the data, which is then copied to a larger buffer."""
         return False
 
     def planes(self, product: Q) -> Sequence[copies.Plane]:
-        """Return the planes of the data that products read, one tensor each; see `copies.padded`."""
+        """Return the functions that compute the planes of the data which products read; see `copies.padded`."""
         return copies.WHOLE
 
     def border(
         self, workload: Workload, pad: OperandPadding, inputs: Sequence[tirx.Buffer]
     ) -> float | ir.Expr:
-        """Return the value of the data's border; by default that of the pad."""
+        """Return the value of the data's border; by default `pad.value`."""
         return pad.value
 
     def scope(self, params: P) -> AbstractContextManager[Any]:
@@ -114,18 +114,18 @@ class Unit(ABC, Generic[P, Q]):
 
 @dataclass(frozen=True)
 class Call(Generic[P, Q]):
-    """The inputs of the code for one product: the product, its parameters, and flat buffers.
+    """The arguments for emitting the code of one product: the product, its parameters, and flat buffers.
 
     Attributes:
         workload: Workload of the whole function.
-        product: The product, one of those of the function.
+        product: The product; a function has several for a transposed convolution.
         params: Tiling parameters of the product.
-        x: The data, padded.
+        x: The data, with its border.
         inputs: All inputs of the function.
-        packed: Packed constants of the function, those of all its products one after the other.
+        packed: Packed constants of the function; each buffer has those of all products one after the other.
         before: Number of elements of each packed constant that belong to earlier products.
         output: Flat buffer of the result.
-        slopes: The constant of `epilogue_f32.slopes_of`; None if there is none.
+        slopes: The slopes of PReLU, packed by `epilogue_f32.slopes_of`; None if the epilogue has no PReLU.
     """
 
     workload: Workload
@@ -154,7 +154,7 @@ class Call(Generic[P, Q]):
 
 
 class Gemm(ABC, Generic[P, Q]):
-    """A GEMM kernel for a unit; its public methods are those of `schedules.kernels.common.contract.Kernel`."""
+    """A GEMM kernel for a unit; its public methods implement `schedules.kernels.common.contract.Kernel`."""
 
     def __init__(self, unit: Unit[P, Q]) -> None:
         self.unit = unit
@@ -162,12 +162,12 @@ class Gemm(ABC, Generic[P, Q]):
         self._found: tuple[Workload, Core, tuple[P, ...]] | None = None
 
     def matches(self, workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-        """Accept products with constant weights, of the unit's dtypes, on cores with its instruction."""
+        """Accept products with constant weights, of the unit's dtypes, on cores that have the unit's instruction."""
         products = self.unit.products(workload)
         if isinstance(products, Diagnostic):
             return products
         if not self.unit.has(core):
-            return lacking(self.unit.name, self.unit.feature, core)
+            return missing_feature(self.unit.name, self.unit.feature, core)
         return KernelMatch(
             f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}"
         )
@@ -182,8 +182,8 @@ class Gemm(ABC, Generic[P, Q]):
         )
 
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
-        """Return each register tile; long calls are split into tasks for threads and caches."""
-        # Cached, because `default` needs the candidates, and then the report for its alternatives.
+        """Return the parameters of each register tile; long calls are split into tasks for threads and caches."""
+        # Cached, because both `default` and the report of alternatives need the candidates.
         found = self._found
         if found is None or found[0] is not workload or found[1] is not core:
             self._found = found = workload, core, self.find_candidates(workload, core)
@@ -191,7 +191,7 @@ class Gemm(ABC, Generic[P, Q]):
 
     @abstractmethod
     def find_candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
-        """Compute what `candidates` returns."""
+        """Compute the candidates; `candidates` caches them."""
 
     @abstractmethod
     def estimate(self, workload: Workload, params: P, core: Core) -> float:
@@ -199,7 +199,7 @@ class Gemm(ABC, Generic[P, Q]):
 
     @abstractmethod
     def instructions(self, workload: Workload, params: P, core: Core) -> float:
-        """Count the instructions of one call inside tiles; others are a few percent in small calls."""
+        """Count the instructions of one call inside tiles; those outside are a few percent of small calls."""
 
     @abstractmethod
     def emit(self, call: Call[P, Q]) -> None:
@@ -241,16 +241,16 @@ class Gemm(ABC, Generic[P, Q]):
         return function.prim_func
 
     def products(self, workload: Workload) -> tuple[Q, ...]:
-        """Return the products of a workload that the kernel takes."""
-        # Cached by identity for the estimates of many candidates, since hashing the workload takes as long as parsing
-        # it.
+        """Return the products of a workload that the kernel accepts."""
+        # Cached by the identity of the workload, because estimates of many candidates need the products and hashing a
+        # workload takes as long as parsing it.
         parsed = self._parsed
         if parsed is None or parsed[0] is not workload:
             self._parsed = parsed = workload, taken(self.unit.products(workload), workload)
         return parsed[1]
 
     def _data(self, workload: Workload, products: Sequence[Q], inputs: Sequence[tirx.Buffer]) -> tirx.Buffer:
-        """Return the data, or emit a copy in planes, with its border or a vector of slack, if one is needed."""
+        """Return the buffer that products read: the data, or a copy of it with border, planes or spare bytes."""
         data, pad = workload.operands[0], products[0].pad
         x, shape, planes = inputs[data.index], data.shape, self.unit.planes(products[0])
         if pad is not None:
@@ -261,5 +261,5 @@ class Gemm(ABC, Generic[P, Q]):
 
 
 def _columns(products: Sequence[GemmProduct]) -> int:
-    """Return the number of columns of the widest product, all groups together."""
+    """Return the maximum number of columns of a product, counted over all groups."""
     return max(product.groups * product.columns for product in products)

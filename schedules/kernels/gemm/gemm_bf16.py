@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bf16 linear layers and convolutions on BFMMLA: implicit GEMM with packed panels, sums and epilogue in binary32.
 
-A task packs the k of one tile of rows, straight from where they lie, into a panel that L1 keeps; see `by_rows`.
+A task packs one tile of rows directly from the data (no im2col) into a panel that stays in L1; see `by_rows`.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Params:
 
     Attributes:
         row_pairs: Row pairs of a register tile.
-        column_pairs: Column pairs of a register tile, an even number.
+        column_pairs: Column pairs of a register tile, an even number: a row of outputs is whole vectors of four.
         column_blocks: How many tasks share the columns of one tile of rows.
         parallel: Whether tasks are spread over the runtime's threads.
     """
@@ -102,7 +102,7 @@ class _Bfmmla(RowUnit[Params, GemmProduct]):
             params.column_pairs,
             bfmmla_tile.steps_of(product.rows.segments),
         )
-        # A ZIP makes a vector of a row.
+        # Accumulators hold 2 x 2 blocks; one ZIP per vector collects the outputs of a row.
         after = 1 + epilogue_half.instructions(workload.epilogue, workload.output_dtype)
         loop = Cost(*bfmmla_tile.instructions(pairs, columns, steps))
         return loop + arithmetic(pairs * columns * after) + scalar(columns / 2 + TILE_OVERHEAD)
@@ -117,7 +117,7 @@ class _Bfmmla(RowUnit[Params, GemmProduct]):
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
-        """Return the panels, bfloat16 as int16, and the biases in the order of the accumulators' lanes, then a 0."""
+        """Return the panels, bfloat16 bits as int16, and float32 biases in the accumulators' lane order, then a 0."""
         order = bfmmla_tile.order(product.rows.segments)
         weights = reordered(weights_by_column(workload, constants, product), order)
         width = self.column_tiles(product, params) * params.tile.columns
@@ -134,7 +134,7 @@ class _Bfmmla(RowUnit[Params, GemmProduct]):
 
     def ready(self, call: Call[Params, GemmProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
         segments = call.product.rows.segments
-        # An odd last row is multiplied twice, and stored once.
+        # If the number of rows is odd, the last row is multiplied twice and stored once.
         size = len(starts) // BLOCK * LANES * bfmmla_tile.steps_of(segments)
         panel = T.alloc_buffer((size,), "int16", layout=None)
         bfmmla_tile.pack_rows(segments, call.x, panel, starts)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """fp16 linear layers and convolutions with constant weights: register tiles of FMLA on eight lanes, epilogue inside.
 
-Rows are read where they lie; see `by_panels`. `fmla_f16_tile` bounds the error of the sums; bias, activation and
-residual are added in binary32, and the result rounded once.
+Rows are read from the data without packing; see `by_panels`. `fmla_f16_tile` bounds the error of the sums; bias,
+activation and residual are computed in binary32, and the result is rounded once.
 
-int8 weights stay that in memory: each task widens the panel that it reads, and their scale meets the binary32 sum.
+int8 weights stay int8 in memory: each task converts its panel to float16, and the sums in binary32 are multiplied by
+the scales.
 """
 
 from collections.abc import Sequence
@@ -106,7 +107,7 @@ class _Float16(PanelUnit[Params]):
         return fmla_f16_tile.cycles(*tile, after, core, widening=params.widening)
 
     def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
-        # FMLA overwrites its addend, the bias, of which each row needs a copy.
+        # FMLA overwrites its addend, which is the bias at first: each row needs a copy of the bias.
         return arithmetic(1) + super().epilogue_cost(workload, core)
 
     def instructions(self, tile: RegisterTile, params: Params, core: Core) -> float:
@@ -121,9 +122,9 @@ class _Float16(PanelUnit[Params]):
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
-        """Return B in panels, each column scaled by its power of two; then one array of columns.
+        """Return B in panels, each column scaled by a power of two, and the float32 constants of all columns.
 
-        That array holds, for each column, the inverse of its scale, then for each its bias, then a 0.
+        These are the inverse scales of all columns, then the biases of all columns, then a 0.
         """
         cut, b = self.cut(product, params), panels(workload, constants, product, self.order(product))
         scale: Array

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fp32 linear layers and convolutions with constant weights: register tiles of FMLA by lane, epilogue inside.
 
-Rows are read where they lie; see `by_panels`. Where tuning wants it, k is summed in blocks; see `k_blocking`.
+Rows are read from the data without packing; see `by_panels`. Tuning may choose to sum k in blocks; see `k_blocking`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,9 +67,9 @@ class Params(PanelParams):
     """Tiling parameters of the kernel.
 
     Attributes:
-        sve: Whether activations take instructions of SVE.
-        k_blocks: Blocks of k that a task sums one after the other; see `k_blocking`.
-        panels: Number of panels of a task that has more than one block of k.
+        sve: Whether activations use SVE instructions.
+        k_blocks: Number of blocks of k that a task sums one after the other; see `k_blocking`.
+        panels: Number of panels per task; more than one only with several blocks of k.
     """
 
     sve: bool = False
@@ -80,7 +80,7 @@ class Params(PanelParams):
 
 
 class FmlaUnit(PanelUnit[P]):
-    """The unit of FMLA on four float32 lanes, for weights of any dtype in memory."""
+    """Base class of the units that multiply by FMLA on four float32 lanes; the weights in memory may have any dtype."""
 
     dtype, lanes = "float32", LANES
 
@@ -158,7 +158,7 @@ class _Float32(FmlaUnit[Params]):
     def start(
         self, call: Call[Params, GemmProduct], cut: PanelTiling, place: PanelTilePosition, width: int
     ) -> list[ir.Expr]:
-        """Load the bias of each vector of columns, which the accumulators start from."""
+        """Emit the loads of the biases, one float32x4 per vector of columns; the accumulators start from them."""
         bias = cut.place_of(place) + call.before[1]
         return [load(call.packed[1], bias + LANES * v, LANES) for v in range(width // LANES)]
 
@@ -170,7 +170,7 @@ class _Float32(FmlaUnit[Params]):
 
 
 class _Gemm(ByPanels[Params]):
-    """The kernel, whose tasks may sum k in blocks."""
+    """The float32 GEMM kernel; its tasks may sum k in blocks."""
 
     unit: _Float32
 
@@ -189,7 +189,7 @@ class _Gemm(ByPanels[Params]):
         return reading + k_blocking.overhead(cut, params.k_blocks, params.panels, core)
 
     def space(self, workload: Workload, core: Core) -> tuple[Params, ...]:
-        """Return what tuning may try: the candidates, each also with K blocking where L1 does not hold a panel."""
+        """Return the parameters for tuning: all candidates, and their K-blocked variants if a panel exceeds L1."""
         found, (product, *others) = self.candidates(workload, core), self.products(workload)
         blocked = (
             replace(tile, row_block=rows, k_blocks=blocks, panels=panels)

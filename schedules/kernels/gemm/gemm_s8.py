@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common part of int8 GEMM units: weight panels with headers, and requantisation of the sums in registers.
 
-Weights are packed at compile time. Integer sums have no order: the result depends neither on tiles nor on threads.
+Weights are packed at compile time. Integer addition is associative: the result depends neither on tiles nor on
+threads.
 """
 
 from abc import ABC, abstractmethod
@@ -53,20 +54,20 @@ JOINED = 3
 
 
 def in_planes(tiles: Sequence[tuple[int, int]], planes: int) -> list[tuple[int, int]]:
-    """Return (rows, columns) of tiles for data in several planes: each plane takes the registers of a row."""
+    """Return (rows, columns) of the tiles for data in several planes; a row takes registers for each of its planes."""
     return [(rows // planes, columns) for rows, columns in tiles if rows % planes == 0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TilingParams(ABC):
-    """The tiling parameters that all int8 GEMM kernels have in common.
+    """Base class of the tiling parameters of int8 GEMM kernels.
 
     Attributes:
         column_blocks: How many tasks share the columns of one tile of rows.
         parallel: Whether tasks are spread over the runtime's threads.
-        sve: Whether what is left of the columns is stored by SVE.
-        reload: Whether accumulators begin with a load of their constants, and not with a copy of a register: fewer
-            instructions, but LLVM's scheduler moves no load across them, which cores in order need.
+        sve: Whether a tail of columns, shorter than a vector, is stored by SVE.
+        reload: Whether the initial accumulators are loaded for each row instead of copied from registers: fewer
+            instructions, but LLVM's scheduler moves no load across these loads, and in-order cores need such moves.
     """
 
     column_blocks: int = 1
@@ -83,7 +84,7 @@ class TilingParams(ABC):
 C = TypeVar("C", bound=TilingParams)
 
 OfRow = Callable[[int], ir.Expr]
-"""Function from a vector of columns to a row's int32x4."""
+"""Function from the index of a vector of columns to a row's four values, int32x4."""
 
 Finish = Callable[[Accumulator, int, int, Requantize, Put], None]
 """Requantises and stores a tile; one of the functions in `tile_stores`."""
@@ -96,7 +97,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         suffix: Suffix of the function's symbol.
         finish: Requantises and stores the accumulators of a tile.
         lines: Rows per accumulator.
-        by_quads: Whether headers are loaded four vectors at a time, inside the scope `quads`.
+        by_quads: Whether headers are loaded four vectors at a time, within the context manager `quads`.
     """
 
     suffix: str
@@ -107,11 +108,11 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @abstractmethod
     def register_tiles(self, workload: Workload, planes: int) -> Sequence[C]:
-        """Return parameters for each register tile worth considering, with a row for each of `planes` planes."""
+        """Return parameters for each register tile worth considering; a tile's row has accumulators for all planes."""
 
     @abstractmethod
     def order(self, product: IntegerProduct) -> Array:
-        """Return the k index of each byte of a packed row; see `k_chunks_s8`."""
+        """Return the k index of each byte of a packed row, `NOTHING` for padding; see `k_chunks_s8`."""
 
     @abstractmethod
     def pack_columns(self, columns: Array, product: IntegerProduct, params: C, vectors: int) -> Array:
@@ -131,7 +132,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         header: Starts,
         vectors: int,
     ) -> Accumulator:
-        """Emit one tile's sum over k: rows `a` by the panel of `vectors` vectors at `b` (buffer, offset)."""
+        """Emit one tile's sum over k: the rows `a` by the panel at `b` (buffer, offset), `vectors` vectors per row."""
 
     @abstractmethod
     def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
@@ -139,7 +140,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @abstractmethod
     def rows(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr]) -> Ready:
-        """Emit the packing or staging of the rows that start there, a multiple of `lines`."""
+        """Emit the packing or staging of the rows at the offsets `starts`; their number is a multiple of `lines`."""
 
     def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
         """Return the cost of `ready`."""
@@ -147,7 +148,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return self.rows_cost(product, rows) * product.planes + arithmetic(sums)
 
     def ready(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
-        """Emit the packing or staging of rows and, for nine-bit weights, their sums: products with ones.
+        """Emit the packing or staging of rows and, for nine-bit weights, the sum of each row (its product by ones).
 
         The rows of a second plane follow those of the first.
         """
@@ -165,11 +166,11 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return values
 
     def registers(self) -> AbstractContextManager[None]:
-        """Return the scope of intrinsics that constrain LLVM's instruction order and registers."""
+        """Return the context in which intrinsics that constrain LLVM's instruction order and registers can be used."""
         return nullcontext()
 
     def products(self, workload: Workload) -> tuple[IntegerProduct, ...] | Diagnostic:
-        """Return the integer products of a convolution or linear layer, or why there are none."""
+        """Return the integer products of a convolution or linear layer, or a rejection."""
         return product_s8.products_of(workload, self.name)
 
     def describe(self, workload: Workload) -> str:
@@ -182,7 +183,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return f"{workload.composite.replace('.', '_')}_{self.suffix}"
 
     def tiles(self, workload: Workload, core: Core) -> Sequence[C]:
-        """Return the register tiles; SVE stores a tail of columns that would take NEON several stores."""
+        """Return parameters for the register tiles; SVE stores tails of columns for which NEON needs several stores."""
         products = self.products(workload)
         assert not isinstance(products, Diagnostic)
         product = max(products, key=lambda product: product.macs)
@@ -197,13 +198,13 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         ]
 
     def panels(self, product: IntegerProduct, params: C) -> Panels:
-        """Return the panels of a product's columns."""
+        """Return the layout of the weight panels of a product (columns per panel, headers, sizes)."""
         columns, vectors = params.tile.columns, params.tile.vectors
         headed = columns // LANES if product.dynamic else vectors
         return Panels(product, columns, headed, len(self.order(product)))
 
     def constants(self, workload: Workload, product: IntegerProduct, params: C) -> Sequence[tuple[int, str]]:
-        """Return the sizes of weight panels, headers and, for nine-bit weights, the column of ones; all int8."""
+        """Return (size, "int8") of weight panels, headers and, for nine-bit weights, the column of ones."""
         ones = (self.one_vector * len(self.order(product)),) * product.shifted
         return [(size, "int8") for size in (*self.panels(product, params).sizes, *ones)]
 
@@ -228,7 +229,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @property
     def one_vector(self) -> int:
-        """Columns per vector of accumulators."""
+        """Number of columns per vector of accumulators."""
         return LANES // self.lines
 
     def more_constants(self, product: IntegerProduct) -> tuple[Array, ...]:
@@ -237,18 +238,18 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @contextmanager
     def scope(self, params: C) -> Iterator[None]:
-        """Open the scopes of the instruction and of SVE."""
+        """Open the contexts in which the intrinsics of the instruction, and SVE's if `params.sve`, can be used."""
         with opaques(), self.registers(), sve.functions(params.sve):
             yield
 
     def planes(self, product: IntegerProduct) -> Sequence[copies.Plane]:
-        """Return the planes of int16 data; other data is read as it is."""
+        """Return the functions that split int16 data into two int8 planes; 8-bit data is one plane."""
         return product_s8.PLANES if product.planes > 1 else copies.WHOLE
 
     def border(
         self, workload: Workload, pad: OperandPadding, inputs: Sequence[tirx.Buffer]
     ) -> float | ir.Expr:
-        """Return the value of the border: the zero point if it is computed at run time, else that of the pad."""
+        """Return the value of the border: the zero point if it is computed at run time, else `pad.value`."""
         zero = workload.operands[1]
         if workload.composite not in row_scales.CONVOLUTION or zero.kind == "constant":
             return pad.value
@@ -259,7 +260,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return product_s8.padding_cost(product)
 
     def fetching(self, product: IntegerProduct, params: C, core: Core) -> float:
-        """Return the cycles of re-reading weights for each row tile, and data for each column block."""
+        """Return the cycles of waiting for L2: weights are read again for each row tile, data for each column block."""
         panels = self.panels(product, params)
         weights = panels.tiles * panels.weight_bytes
         cut = params.tile.rows, params.column_blocks
@@ -268,7 +269,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
     def tile_cost(
         self, workload: Workload, product: IntegerProduct, params: C, rows: int, core: Core
     ) -> Cost:
-        """Return the cost of one tile: the loop, the loads of the header, and the residual or dynamic epilogue."""
+        """Return the cost of one tile: loop over k, header loads, and residual addition or dequantisation."""
         cost = self.loop_cost(product, params, rows, core)
         cost += scalar(HEADER * params.tile.vectors / 2 + TILE_OVERHEAD)
         if product.planes > 1:
@@ -281,7 +282,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return cost
 
     def begin(self, call: Call[C, IntegerProduct]) -> EmitTile:
-        """Return the function that emits a tile; tiles share no code, as each panel has its own header."""
+        """Return the function that emits a tile; no code precedes the loop over tasks."""
         product, params, panels = call.product, call.params, self.panels(call.product, call.params)
         b, headers, *_ = call.packed
 
@@ -324,17 +325,17 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
 
 def _shifted(row: OfRow, sums: OfRow, shifts: Sequence[ir.Expr]) -> OfRow:
-    """Return a row's accumulators plus row sum * shift, which completes products by nine-bit weights."""
+    """Return a row's accumulators plus row sum * shift, the second term of nine-bit weights; see `product_s8`."""
     return lambda v: row(v) + sums(v) * shifts[v]
 
 
 def _in_tile(acc: Accumulator, sums: Sequence[ir.Expr], shifts: Sequence[ir.Expr]) -> Accumulator:
-    """Return a tile's accumulators plus row sum * shift, which completes products by nine-bit weights."""
+    """Return a tile's accumulators plus row sum * shift, the second term of nine-bit weights; see `product_s8`."""
     return lambda row, v: acc(row, v) + sums[row] * shifts[v]
 
 
 def _joined(acc: Accumulator, lines: int, offsets: Sequence[ir.Expr]) -> Accumulator:
-    """Return the sums of int16 data from the accumulators of its planes, which lie one behind the other."""
+    """Return a tile's sums of int16 data: low + 256 * high; the high plane's accumulators start at row `lines`."""
     return lambda row, v: T.Bind(product_s8.joined(acc(row, v), acc(row + lines, v), offsets[v]))
 
 
@@ -359,11 +360,11 @@ def _put(call: Call[C, IntegerProduct], place: RowTilePosition) -> Put:
 
 
 class InPlace(IntegerUnit[C]):
-    """An int8 unit whose instruction reads rows unpacked, or staged side by side if they are short.
+    """Base class of int8 units that read rows unpacked; short segments of a row are staged side by side first.
 
     Attributes:
-        step: Bytes of k that a lane of it sums over.
-        gathers: Whether the kernel takes short rows from registers.
+        step: Bytes of k that the instruction sums per lane.
+        gathers: Whether short segments may be gathered in registers instead of staged in memory.
     """
 
     step: int
@@ -371,12 +372,12 @@ class InPlace(IntegerUnit[C]):
 
     def reading(self, product: IntegerProduct) -> Reading:
         """Return the plan by which rows are loaded."""
-        # Gathering may read beyond the data; only a padded copy has a spare vector at its end.
+        # Gathering may load past the end of the data; only a padded copy has a spare vector there.
         may_gather = self.gathers and product.pad is not None
         return Reading.in_vectors(product.rows, self.step, may_gather=may_gather)
 
     def order(self, product: IntegerProduct) -> Array:
-        """Return the k index of each byte of a row, in the order in which it is loaded."""
+        """Return the k index of each byte of a row in the order of its loads, `NOTHING` for padding."""
         return self.reading(product).order()
 
     def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
@@ -385,7 +386,7 @@ class InPlace(IntegerUnit[C]):
         return (arithmetic(staging + insertions) + scalar(staging + loads + ROW_OVERHEAD)) * rows
 
     def rows(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr]) -> Ready:
-        """Emit the staging or gathering of rows, if they need it."""
+        """Emit the staging or gathering of rows with short segments; other rows are read from the data."""
         reading = self.reading(call.product)
         if reading.is_gathered:
             return Ready(*reading.gathered(call.x, starts), held=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 convolutions and linear layers on SMULL and SMLAL, for cores without dotprod: implicit GEMM, requantised.
 
-A register tile loads 16 k of each of its rows as one vector, so nothing of A is packed; see `gemm_s8`.
+A register tile loads 16 consecutive bytes of each of its rows as one vector, without packing A; see `gemm_s8`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,8 +42,8 @@ class Params(TilingParams):
     Attributes:
         rows: Rows of a register tile.
         columns: Columns of a register tile, a multiple of 8.
-        chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
-            two that meet in a lane are -128 (see `mlal_tile`), 1 for all.
+        chain: Number of products that are summed in 16 bits before they are widened: 1 is exact for all weights, 2
+            unless both weights of a sum are -128 (see `mlal_tile`).
     """
 
     rows: int
@@ -77,14 +77,15 @@ class _Smlal(InPlace[Params]):
         chunks = self.reading(product).chunks()
         if params.chain > 1 and not mlal_tile.pairs_fit(columns, chunks):
             raise ValueError(
-                f"{NAME}: two weights of -128 meet in a lane, whose products do not fit; take chain 1"
+                f"{NAME}: two weights of -128 are in one 16-bit sum, which overflows; use chain=1"
             )
         return mlal_tile.pack_columns(columns, LANES * vectors, chunks)
 
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
-        # Two rows are requantised together; an odd last one with itself.
+        # Two rows are requantised together; if the number of rows is odd, the last one is requantised with itself.
         outputs = -(-rows // 2) * 2 * params.columns
-        # Per vector of four outputs, adding the offset; per eight, moving the upper half and a store.
+        # Each vector of four outputs takes an addition of the offset; each eight outputs a store, and half of the
+        # eights a move of the upper half.
         finish = arithmetic(outputs / LANES + 1.5 * outputs / COLUMNS)
         loop = mlal_tile.cost(
             rows * product.planes, params.columns, self.reading(product).chunks(), params.chain
@@ -102,7 +103,7 @@ class _Smlal(InPlace[Params]):
     ) -> Accumulator:
         chunks, columns = self.reading(product).chunks(), LANES * vectors
         acc = mlal_tile.multiply(a.source, a.starts, *b, columns, chunks, params.chain, product.flipped)
-        # Load the offsets after the sum over k, which leaves no registers for them.
+        # Load the offsets after the sum over k, because the sum uses all registers.
         offsets = header.offsets()
         return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 convolutions and linear layers on SMMLA: implicit GEMM with packed panels, requantised in registers.
 
-A task packs the k of one tile of rows, straight from where they lie, into a panel that L1 keeps, and multiplies it
-by every panel of columns; see `gemm_s8`.
+A task packs one tile of rows directly from the data (no im2col) into a panel that stays in L1, and multiplies it by
+every panel of columns; see `gemm_s8`.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class Params(TilingParams):
     Attributes:
         row_pairs: Row pairs of a register tile.
         column_pairs: Column pairs of a register tile, a multiple of 4.
-        unroll: k steps of a loop iteration; 0 for those of `UNROLL`.
+        unroll: Number of k steps per loop iteration; 0 for the default of `UNROLL`.
     """
 
     row_pairs: int
@@ -112,7 +112,7 @@ class _Smmla(IntegerUnit[Params]):
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         steps, pairs, row_pairs = packed_rows_mmla.steps_of(product), params.column_pairs, -(-rows // BLOCK)
         outputs = BLOCK * BLOCK * row_pairs * pairs
-        # Rows of eight bytes are halves of vectors: one moves, and each is stored.
+        # Rows of eight bytes: a vector holds two rows, whose halves are stored after one move.
         stores = outputs / VECTOR * (3 if pairs == HALF_ROWS else 1)
         lines = row_pairs * product.planes
         loop = Cost(*mmla_tile.instructions(lines, pairs, steps, _unroll(steps, params.unroll)))
@@ -131,7 +131,7 @@ class _Smmla(IntegerUnit[Params]):
         return reloads()
 
     def rows(self, call: Call[Params, IntegerProduct], starts: Sequence[ir.Expr]) -> Ready:
-        # An odd last row is multiplied twice, and stored once.
+        # If the number of rows is odd, the last row is multiplied twice and stored once.
         size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(call.product)
         panel = T.alloc_buffer((size,), "int8", layout=None)
         packed_rows_mmla.pack_rows(call.product, call.x, panel, starts)
@@ -155,7 +155,7 @@ class _Smmla(IntegerUnit[Params]):
 
 
 def space(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return the parameters that tuning may try: the candidates, with every unrolling that changes the code."""
+    """Return the parameters that tuning may try: each candidate with every unroll factor that changes the code."""
     products = taken(product_s8.products_of(workload, NAME), workload)
     steps = max(packed_rows_mmla.steps_of(product) for product in products)
     others = [u for u in UNROLLINGS if steps > UNROLLED_STEPS and u != _unroll(steps, 0)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 convolutions and linear layers on SDOT: implicit GEMM on unpacked rows, requantised in registers.
 
-A register tile loads 16 k of each of its rows as one vector and takes them by lane, so nothing of A is packed; see
-`gemm_s8`.
+A register tile loads 16 consecutive bytes of each of its rows as one vector and multiplies by its lanes, without
+packing A; see `gemm_s8`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class Params(TilingParams):
 
     Attributes:
         rows: Rows of a register tile.
-        vectors: Columns of a register tile, in vectors of four; a multiple of 2.
+        vectors: Number of vectors of four columns of a register tile; a multiple of 2.
     """
 
     rows: int
@@ -77,7 +77,7 @@ class _Sdot(InPlace[Params]):
 
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         outputs = rows * params.tile.columns
-        # Each row has vectors of 16 outputs, and perhaps one of eight: half of a vector that two rows share.
+        # A row is stored in vectors of 16 outputs; a remainder of eight shares its vector with the next row.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
         lines = rows * product.planes
         loop = sdot_tile.cost(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""float32 linear layers with weights of 4 bits and a scale a group: each task widens the panel that it reads.
+"""float32 linear layers with 4-bit weights and one scale per group of k: each task converts its panel to float32.
 
     y[m, n] = sum over k of x[m, k] * fl(q[k, n] * scale[k // group, n]) + bias[n]
 
-The widened panel is that of `gemm_f32`, in the same order: so are the results, to the bit. In memory a panel is blocks
-of four rows; the low bits of a block's bytes are its first two rows, the high bits the others.
+The converted panel has the layout of `gemm_f32`, so that the results equal those of `gemm_f32` bit by bit. In memory a
+panel is blocks of four rows: the low four bits of a block's bytes hold its rows 0 and 1, the high bits rows 2 and 3.
 """
 
 from collections.abc import Callable, Sequence
@@ -121,13 +121,13 @@ def _blocks(product: GemmProduct) -> int:
 
 
 def _packed(blocks: Array) -> Array:
-    """Pack 4-bit blocks [blocks, halves, ...], two values in each byte: the first half in the low bits."""
+    """Pack 4-bit values [blocks, 2 halves, ...] into bytes: half 0 in the low four bits, half 1 in the high ones."""
     held: Array = ((blocks[:, 0] & 15) | (blocks[:, 1] << 4)).ravel()
     return held
 
 
 def _every_block(product: GemmProduct, widened: Callable[[ir.Expr, ir.Expr], None]) -> None:
-    """Emit `widened` for each block: its number in the panel, and the first k of its rows; see `fmla_tile.order`."""
+    """Call `widened` for each block of four rows with its index in the panel and its first k; see `fmla_tile.order`."""
     parts, trips = fmla_tile.unrolled(product.rows.depth)
     if trips:
         with T.serial(i64(0), i64(trips)) as trip:
@@ -140,13 +140,13 @@ def _every_block(product: GemmProduct, widened: Callable[[ir.Expr, ir.Expr], Non
 def _widen(
     source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, to: ir.Expr, scales: Sequence[ir.Expr]
 ) -> None:
-    """Emit the conversion of a block of four rows, as wide as there are vectors of scales."""
+    """Emit the conversion of a block of four rows to float32, times the scales (one float32x4 per four columns)."""
     half = 2 * LANES * len(scales)
     for at, lanes in pieces(half, _BYTES):
         held = load(source, start + at, lanes)
         four = tirx.Broadcast(tirx.IntImm("int8", 4), lanes)
-        # Cast all lanes at once, so that LLVM extracts each four bytes by one TBL; for fewer lanes it would move them
-        # first.
+        # Cast all lanes at once: LLVM then widens each four bytes by a single TBL, and needs additional moves if fewer
+        # lanes are cast.
         by = [scales[(at + lane) // LANES % len(scales)] for lane in range(0, lanes, LANES)]
         scale = tirx.Shuffle(by, list(range(lanes)))
         for rows, integers in enumerate(((held << four) >> four, held >> four)):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""float32 linear layers with int8 weights: weights stay int8 in memory, and each task widens the panel that it reads.
+"""float32 linear layers with int8 weights: weights stay int8 in memory, and each task converts its panel to float32.
 
     y[m, n] = scale[n] * (sum over k of x[m, k] * w[k, n]) + bias[n]
 
-The integers are exact in binary32, and the scale meets the sum once: the error is that of `gemm_f32`, less the rounding
-of weights * scale.
+The integers are exact in binary32, and each sum is multiplied by its scale once: the error is that of `gemm_f32`
+without the rounding of weights * scale.
 """
 
 from abc import abstractmethod
@@ -53,7 +53,7 @@ class Params:
 
 
 class NarrowWeights(gemm_f32.FmlaUnit[Params]):
-    """The unit of FMLA with weights that tasks widen to float32."""
+    """Base class of FMLA units whose weights are integers in memory; each task converts them to float32."""
 
     ranks_widening = False
 
@@ -66,7 +66,7 @@ class NarrowWeights(gemm_f32.FmlaUnit[Params]):
         return params.tile
 
     def params_of(self, tile: PanelParams) -> Params:
-        """Return the kernel's parameters with the tile of the float32 product."""
+        """Return the kernel's parameters for the float32 product's tiling parameters."""
         assert isinstance(tile, gemm_f32.Params)
         return Params(tile)
 

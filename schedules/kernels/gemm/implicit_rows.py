@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The implicit matrix A of a convolution or linear layer: where its rows lie in the data, without im2col.
+"""The implicit matrix A of a convolution or linear layer: offsets and segments of its rows in the data, no im2col.
 
-Row p of A is an output pixel (or a row of a linear layer's input) and its k run over a few segments of contiguous
-bytes: of a k x k convolution in NHWC one a kernel row, since the kernel's columns times the channels are contiguous.
+A row of A belongs to one output pixel (or is a row of a linear layer's input). Its elements are a few segments, each
+contiguous in the data: a convolution in NHWC has one segment per kernel row, since columns and channels are
+contiguous.
 """
 
 import math
@@ -13,11 +14,11 @@ from tvm import ir, tirx
 
 @dataclass(frozen=True)
 class ImplicitRows:
-    """The implicit matrix A of one group.
+    """Layout in the data of the implicit matrix A of one group.
 
     Attributes:
-        shape: Dimensions of the row index, the fastest last: images, output rows, output columns.
-        strides: Elements between neighbours of each.
+        shape: Dimensions of the row index: images, output rows, output columns.
+        strides: Distance in elements between neighbours along each of these dimensions.
         segments: (offset from the row's start, length) of each contiguous piece, in the order of k.
         start: Offset of the first row.
     """
@@ -38,7 +39,7 @@ class ImplicitRows:
         return sum(length for _, length in self.segments)
 
     def offset(self, row: ir.Expr) -> ir.Expr:
-        """Return the offset of the start of row `row` (int64)."""
+        """Return the int64 offset in the data of the start of row `row`."""
         (_, height, width), (image, line, pixel) = self.shape, self.strides
         if line == width * pixel and (image == height * line or self.shape[0] == 1):
             return row * pixel + self.start
@@ -49,7 +50,7 @@ class ImplicitRows:
         return tirx.floordiv(rest, height) * image + inside + self.start
 
     def offsets(self, first: ir.Expr, count: int, tile: int) -> list[ir.Expr]:
-        """Return the offsets of `count` rows from `first`, a multiple of `tile`; an odd last row is repeated."""
+        """Return the offsets of `count` rows from `first`, a multiple of `tile`; an odd count repeats the last row."""
         rows = [min(row, count - 1) for row in range(count + count % 2)]
         if self.shape[2] % tile == 0:
             start = self.offset(first)
@@ -58,7 +59,7 @@ class ImplicitRows:
 
 
 def linear(rows: int, depth: int) -> ImplicitRows:
-    """Return the rows of a dense matrix."""
+    """Return the layout of a dense matrix [rows, depth]."""
     return ImplicitRows((1, 1, rows), (0, 0, depth), ((0, depth),))
 
 
@@ -69,7 +70,7 @@ def convolution(
     dilation: tuple[int, int],
     groups: int,
 ) -> ImplicitRows:
-    """Return the implicit rows of a convolution of data [N, H, W, C] that is already padded."""
+    """Return the implicit rows of a convolution; `data` is the shape [N, H, W, C] of the data with its border."""
     images, height, width, channels = data
     depth = channels // groups
     out_h = (height - (kernel[0] - 1) * dilation[0] - 1) // strides[0] + 1
@@ -90,7 +91,7 @@ def convolution(
 
 
 def _joined(segments: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Merge neighbouring segments, such as the rows of a kernel as wide as the data."""
+    """Merge segments that are contiguous in the data, such as the rows of a kernel that is as wide as the data."""
     joined = segments[:1]
     for start, length in segments[1:]:
         last, size = joined[-1]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""K blocking of fp32 products of long k, so that a block of A and B stays in the caches while it is used.
+"""K blocking of float32 products with a large K, so that blocks of A and B stay in the caches while they are used.
 
-Without blocks a panel of B is read again for each tile of rows. Where it is larger than L1 (12 columns, k of 680 for
-32 KB) it comes from L2 for each, and where a tile's rows of A do not leave L2 room for it, from memory. Here a task
-goes through the blocks of k: of each it copies its rows of A side by side, as rows of a long k often lie in the same
-sets of a cache, and goes through its panels and their tiles, whose sums wait in a workspace meanwhile. A block is a run
-of iterations of the tile's loop over k, so that the sum has the same order, and the same bits, as one without blocks,
-and B is packed alike.
+Without blocks, each tile of rows reads a whole panel of B. A panel larger than L1 (12 columns and K = 680 for 32 KB) is
+then read from L2 each time, or from memory if the tile's rows of A fill L2. Here a task loops over the blocks of k. For
+each block it copies its rows of A side by side, because rows with a large K often map to the same sets of a cache, and
+loops over its panels and their tiles; partial sums are kept in a workspace. A block is consecutive iterations of the
+tile's loop over k: the order of the sum, and its bits, are those of a sum without blocks, and B has the same packing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.cost_model import KEPT, again
+from schedules.kernels.common.cost_model import KEPT, rereading_cycles
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling, Tile
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, load, store
@@ -32,7 +31,7 @@ class Depth:
 
     Attributes:
         segments: Contiguous pieces of a row's k, as for `fmla_tile.multiply`.
-        blocks: How many; a multiple of the number of segments, of which each has an equal share.
+        blocks: Number of blocks; a multiple of the number of segments, as each segment has the same number of blocks.
     """
 
     segments: Segments
@@ -40,11 +39,13 @@ class Depth:
 
     def __post_init__(self) -> None:
         if not fits(self.segments, self.blocks):
-            raise ValueError(f"a k of {list(self.segments)} cannot be cut into {self.blocks} blocks")
+            raise ValueError(
+                f"k with segments {list(self.segments)} cannot be divided into {self.blocks} blocks"
+            )
 
     @property
     def run(self) -> tuple[int, int, int, int]:
-        """The segments: (first offset, distance, number of segments, length)."""
+        """The segments as (offset of the first, distance between two, number of segments, length of each)."""
         return fmla_tile.runs(self.segments)[0]
 
     @property
@@ -59,21 +60,21 @@ class Depth:
 
     @property
     def trips(self) -> int:
-        """Number of loop iterations in a block, but for a longer last one."""
+        """Number of loop iterations in a block; the last block may have more."""
         return fmla_tile.unrolled(self.run[3])[1] // self.each
 
     def trips_of(self, block: ir.Expr | int) -> int:
-        """Return the number of iterations in a block; the last one of a single segment may have more."""
+        """Return the number of loop iterations in a block; the last block of a single segment may have more."""
         left = fmla_tile.unrolled(self.run[3])[1] - self.trips * (self.each - 1)
         return left if isinstance(block, int) and block == self.blocks - 1 else self.trips
 
     @property
     def longest(self) -> int:
-        """Extent of the longest block along k."""
+        """Number of elements of k in the longest block."""
         return self.trips_of(self.blocks - 1) * self.parts * LANES
 
     def begin(self, block: ir.Expr | int) -> tuple[ir.Expr, ir.Expr]:
-        """Return the offset of a block's segment in a row, and the block's first iteration in the segment."""
+        """Return (offset in a row of the block's segment, number of the block's first iteration in the segment)."""
         first, step, count, _ = self.run
         at = i64(block) if isinstance(block, int) else block
         if count == 1:
@@ -82,7 +83,7 @@ class Depth:
 
 
 def fits(segments: Segments, blocks: int) -> bool:
-    """Whether k can be divided into that many blocks."""
+    """Whether `Depth` can divide k into this number of blocks."""
     (_, _, count, length), *others = fmla_tile.runs(segments)
     parts, trips = fmla_tile.unrolled(length)
     if others or blocks < 2 or blocks % count or blocks // count > trips:
@@ -91,7 +92,7 @@ def fits(segments: Segments, blocks: int) -> bool:
 
 
 def fewest(segments: Segments, most: int) -> int | None:
-    """Return the smallest number of blocks of at most `most` k each; None if there is none."""
+    """Return the minimum number of blocks of at most `most` elements of k each; None if k cannot be divided so."""
     _, _, count, length = fmla_tile.runs(segments)[0]
     numbers = range(count, count * fmla_tile.unrolled(length)[1] + 1, count)
     fitting = (blocks for blocks in numbers if fits(segments, blocks))
@@ -104,10 +105,10 @@ class Emit:
 
     Attributes:
         a: A, flat float32.
-        row: Returns the offset in `a` of a row: (group, row).
-        panel: Returns B and the offset of a panel.
-        start: Returns the start values of a row's accumulators: (buffer offset, width).
-        finish: Emits what follows the sum: (where, rows, width, columns, accumulators).
+        row: Returns the offset in `a` of (group, row).
+        panel: Returns the buffer of B and the offset of the panel for a tile's position.
+        start: Returns the initial accumulators of a row, for (position of the tile, width).
+        finish: Emits the epilogue and stores: (position of the tile, rows, width, columns, accumulators).
     """
 
     a: tirx.Buffer
@@ -118,7 +119,7 @@ class Emit:
 
 
 def tasks(cut: PanelTiling, depth: Depth, panels: int, parallel: bool, emit: Emit) -> None:
-    """Emit a loop over all tasks, each a block of rows by `panels` panels, shared by threads if `parallel`."""
+    """Emit a loop over all tasks, shared by threads if `parallel`; a task is a block of rows by `panels` panels."""
 
     def task(group: ir.Expr, block: ir.Expr, index: ir.Expr) -> None:
         first = T.Bind(index * panels)
@@ -129,7 +130,7 @@ def tasks(cut: PanelTiling, depth: Depth, panels: int, parallel: bool, emit: Emi
 
 
 class _Task:
-    """Emits one task: `count` panels, `panels` at most, from panel `first`."""
+    """Emits one task: a block of rows by `count` panels (at most `panels`) from panel `first` on."""
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class _Task:
         self.data = T.alloc_buffer((held * depth.longest,), "float32", layout=None)
 
     def all(self) -> None:
-        """Emit all blocks of k; those between the first and the last are one loop."""
+        """Emit the blocks of k: code for the first, a loop over those between, code for the last."""
         self.block_of_k(0)
         if self.depth.blocks > 2:
             with T.serial(i64(1), i64(self.depth.blocks - 1)) as k:
@@ -161,7 +162,7 @@ class _Task:
         self.block_of_k(self.depth.blocks - 1)
 
     def block_of_k(self, k: ir.Expr | int) -> None:
-        """Emit one block of k: the copy of its rows, then panel by panel."""
+        """Emit one block of k: the copy of the rows of A, then the tiles of each panel."""
         self.copy(k)
         with T.serial(i64(0), self.count) as own:
             panel = T.Bind(self.first + own)
@@ -169,7 +170,7 @@ class _Task:
             self.cut.panel(self.group, self.block, panel, lambda _column, _width: self.tile(k, sums))
 
     def copy(self, k: ir.Expr | int) -> None:
-        """Emit the copy of a block of each row, its parts one after the other."""
+        """Emit the copy of one block of k of each row of A; an iteration's vectors come from distant parts of it."""
         depth, (segment, trip) = self.depth, self.depth.begin(k)
         length, distance = depth.trips_of(k) * LANES, fmla_tile.unrolled(depth.run[3])[1] * LANES
         with T.serial(i64(0), self.rows) as row:
@@ -179,7 +180,7 @@ class _Task:
                 copies.copy(self.emit.a, source + part * distance, self.data, to + part * length, length)
 
     def tile(self, k: ir.Expr | int, sums: ir.Expr) -> Tile:
-        """Return the function that emits a tile's share of one block of k."""
+        """Return the function that emits the sum of a tile over one block of k, with partial sums in the workspace."""
         begins, ends = (isinstance(k, int) and k == edge for edge in (0, self.depth.blocks - 1))
 
         def one(place: PanelTilePosition, rows: int, width: int, columns: int) -> None:
@@ -202,7 +203,7 @@ class _Task:
     def multiply(
         self, k: ir.Expr | int, place: PanelTilePosition, own: ir.Expr, rows: int, acc: tirx.Buffer
     ) -> None:
-        """Emit the sum over one block of a tile's k; `own` is the tile's first row within the task."""
+        """Emit the sum of a tile over one block of k; `own` is the tile's first row, counted from the task's first."""
         depth, trips = self.depth, self.depth.trips_of(k)
         first, _, count, length = depth.run
         b, panel = self.emit.panel(place)
@@ -222,22 +223,22 @@ class _Task:
 
 
 L1_SHARES = (8, 4, 2)
-"""Parts of L1 that a block's panel takes. For k = 4096, 12 columns and rows by six on Cortex-A55, a third of L1 takes
-24.9 M estimated cycles, three quarters 31.2, and no blocks 41.3."""
+"""Tuning tries blocks of k whose panel takes 1/8, 1/4 or 1/2 of L1. For K = 4096 and tiles of 6 rows by 12 columns on
+Cortex-A55, estimates are 24.9 M cycles with a third of L1, 31.2 M with three quarters and 41.3 M without blocks."""
 
 L2_SHARES = (4, 2)
-"""Parts of L2 that a block's rows take."""
+"""Tuning tries blocks of rows that take 1/4 or 1/2 of L2."""
 
 PANELS = (4, 16, 64)
-"""Panels of a task: more, and data is copied less often, and more sums wait in the workspace."""
+"""Numbers of panels per task that tuning tries: with more, data is copied less often, but the workspace is larger."""
 
 _FLOAT = 4
 _TILE = 20
-# Instructions around a tile: where its rows, its panel and its sums lie.
+# Number of instructions per tile that compute the offsets of its rows, its panel and its partial sums.
 
 
 def variants(cut: PanelTiling, core: Core) -> Iterator[tuple[int, int, int]]:
-    """Yield the (blocks of k, rows of a block, panels of a task) that tuning may try.
+    """Yield the (number of blocks of k, rows per block of rows, panels per task) that tuning may try.
 
     Args:
         cut: The tiling without blocks of k.
@@ -257,17 +258,17 @@ def variants(cut: PanelTiling, core: Core) -> Iterator[tuple[int, int, int]]:
 
 
 def rereading(cut: PanelTiling, k: int, core: Core) -> float:
-    """Return the cycles of waiting for panels that each row tile reads again, with blocks of `k`.
+    """Return the cycles of waiting for L2 because each row tile reads the panels again, with blocks of `k` elements.
 
-    Estimates without blocks leave that out: it is a part of the cycles of good tiles that differs little.
+    Estimates without blocks leave these cycles out, because they hardly differ between good tiles.
     """
     tiles, line = -(-cut.rows // cut.tile_rows), (cut.tile_rows + cut.width) * _FLOAT
     weights = cut.padded_columns * cut.product.rows.depth * _FLOAT
-    return again(weights, tiles - 1, line * k, core) * cut.product.groups
+    return rereading_cycles(weights, tiles - 1, line * k, core) * cut.product.groups
 
 
 def overhead(cut: PanelTiling, blocks: int, panels: int, core: Core) -> float:
-    """Return the cycles that blocks of k add: partial sums in memory, and copies of rows."""
+    """Return the cycles that K blocking adds: loads and stores of partial sums, and copies of rows."""
     tiles, vectors = -(-cut.rows // cut.tile_rows), cut.padded_columns / LANES
     waiting = (blocks - 1) * (cut.rows * vectors + tiles * cut.panels * _TILE)
     copied = -(-cut.panels // panels) * cut.rows * cut.product.rows.depth / LANES

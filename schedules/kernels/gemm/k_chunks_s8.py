@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vector loads of the rows of an implicit int8 matrix: chunks of up to 16 bytes, in multiples of a lane's bytes of k.
+"""Vector loads ("chunks") of 4, 8 or 16 bytes of the rows of an implicit int8 matrix, for dot-product instructions.
 
-k may come in any order that the weights are packed in; what is read twice meets weights of zero, and nothing outside
-of the data is read. The last chunk of a segment reaches back instead of past its end. Segments that are too short for
-that are copied side by side first, or gathered in registers: where the data has a vector behind it, each is one vector,
-and the bytes behind whole lanes of several segments share a lane.
+The bytes of k may be loaded in any order, as weights are packed in the same order. The last chunk of a segment overlaps
+the chunk before it instead of reading past the segment; weights of bytes that are loaded twice are zero the second
+time. Segments that are too short for this are "staged", that is copied side by side first. Or they are "gathered" in
+registers, if a vector may be loaded past the end of the data: each segment is loaded as one vector, and the bytes that
+do not fill a lane are moved, for several segments, into a shared lane.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,11 @@ class Chunk:
     Attributes:
         offset: Offset from the start of the row.
         size: Number of bytes: 16, 8 or 4.
-        first: The first byte that is used; a multiple of the unit, all behind it are used.
-        at: Bytes that are used before it, in the order that weights are packed in.
-        end: Bytes up to the last one that is used; 0 for all of them.
-        tails: Of a gathered chunk, the (offset from the row's start, length) of the bytes of other chunks that are
-            inserted in its last lane, behind its own ones.
+        first: Index of the first byte that is used, a multiple of `Reading.unit`; earlier bytes overlap another chunk.
+        at: Number of used bytes in the chunks before, that is the chunk's position in the packed order of k.
+        end: Index after the last byte that is used; 0 if all bytes from `first` on are used.
+        tails: For a gathered chunk, the (offset from the row's start, length) of the remainders of other segments that
+            are inserted in its last lane.
     """
 
     offset: int
@@ -52,7 +53,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Reading:
-    """The plan by which the rows of a matrix are loaded.
+    """How the rows of a matrix are loaded: directly, staged or gathered, and in which chunks.
 
     Attributes:
         rows: The matrix whose rows are loaded.
@@ -68,9 +69,9 @@ class Reading:
 
     @classmethod
     def in_vectors(cls, rows: ImplicitRows, unit: int, *, may_gather: bool = False) -> "Reading":
-        """Return the plan for a matrix: rows are staged or gathered if a segment is short, else loaded as they lie.
+        """Return how to load a matrix: rows with a short segment are staged or gathered, others loaded from the data.
 
-        A segment is short if it is less than a vector and no multiple of the unit.
+        A segment is short if it is shorter than a vector and its length is not a multiple of `unit`.
 
         Args:
             rows: The matrix.
@@ -85,23 +86,23 @@ class Reading:
 
     @property
     def depth(self) -> int:
-        """Bytes of a row that are used, in the packed order."""
+        """Number of bytes of a packed row, padding included."""
         return len(self.order())
 
     def chunks(self) -> tuple[tuple[Chunk, ...], ...]:
-        """Return the loads of each segment of a row, or of a staged row."""
+        """Return the chunks of each segment of a row; a staged or gathered row counts as one segment."""
         if self.is_gathered:
             return (_gathered(self.rows.segments, self.unit),)
         return _chunks_of(self._segments(), self.unit)
 
     def order(self) -> Array:
-        """Return the k index of each byte that is used, or `NOTHING`."""
+        """Return the k index of each byte of a packed row, `NOTHING` for bytes whose weights are zero."""
         if self.is_gathered:
             return _gathered_order(self.rows.segments, self.unit)
         return _order(self._segments(), self.unit, self.rows.depth)
 
     def staging(self) -> int:
-        """Count the loads that stage one row; there are as many stores."""
+        """Count the loads that stage one row, which is also the number of stores."""
         segments = self.rows.segments if self.is_staged else ()
         return sum(len(copies.pieces(length, VECTOR)) for _, length in segments)
 
@@ -113,7 +114,7 @@ class Reading:
         return len(self.rows.segments), sum(len(chunk.tails) for chunk in chunks)
 
     def gathered(self, x: tirx.Buffer, starts: Sequence[ir.Expr]) -> tuple[tirx.Buffer, Sequence[ir.Expr]]:
-        """Emit the gathering of rows; return a buffer for registers, a vector for each chunk, and each row's offset."""
+        """Emit the gathering of rows; return the buffer (registers) of their chunks, and each row's offset in it."""
         pitch = VECTOR * len(self.chunks()[0])
         held = T.alloc_buffer((pitch * len(starts),), x.dtype, layout=None)
         for row, start in enumerate(starts):
@@ -122,7 +123,7 @@ class Reading:
         return held, [i64(row * pitch) for row in range(len(starts))]
 
     def _gather(self, x: tirx.Buffer, start: ir.Expr) -> list[ir.Expr]:
-        """Emit a row's vectors, one for each chunk."""
+        """Emit the chunks of a gathered row, one vector each."""
         loaded = {at: load(x, start + at, VECTOR) for at, _ in self.rows.segments}
         found, (chunks,) = [], self.chunks()
         for chunk in chunks:
@@ -157,14 +158,14 @@ class Reading:
 
 
 def whole(chunks: Sequence[Chunk]) -> int:
-    """Count the chunks of a segment that are whole vectors one behind the other; the last may reach back."""
+    """Count the chunks at the start of a segment that are full, contiguous vectors, which one loop can load."""
     return sum(
         (chunk.used, chunk.offset) == (VECTOR, chunks[0].offset + VECTOR * i)
         for i, chunk in enumerate(chunks)
     )
 
 
-# Cache size: the estimates of hundreds of tiles need the same chunks of one matrix.
+# Cache size. Estimates of hundreds of tiles need the chunks of the same matrix.
 _REMEMBERED = 1024
 
 
@@ -198,7 +199,7 @@ def _gathered(segments: tuple[tuple[int, int], ...], unit: int) -> tuple[Chunk, 
     whole, tail = divmod(segments[0][1], unit)
     sharing, at, found = unit // tail, 0, []
     for number, (offset, _) in enumerate(segments):
-        # Of the segments whose tails share a vector, the first one has the shared chunk.
+        # `sharing` consecutive segments put their remainders into one lane, in the chunk of the first of them.
         others = segments[number + 1 : number + sharing] if number % sharing == 0 else ()
         end = (whole + (number % sharing == 0)) * unit
         tails = tuple((other + whole * unit, tail) for other, _ in others)

@@ -3,10 +3,10 @@
 
     y[i, j] = epilogue(sum over k of a[i, k] * b[k, j])
 
-Axes may be permuted before the product, and leading axes broadcast: both are but strides. Rows of A are read where they
-lie. The columns of each matrix B are packed into panels once; where one tile has all rows of A, and each element of B
-is used once, B is read where it lies, but for columns that do not fill a vector. Sums are those of `gemm_f32`, in its
-order, which depends neither on tiles nor on threads.
+Axes may be permuted before the product, and leading axes broadcast: both only change strides. Rows of A are read
+without packing. The columns of each matrix B are packed into panels once. B is not packed, except for columns that do
+not fill a vector, if one tile has all rows of A, so that each element of B is used once. Sums have the order of
+`gemm_f32`, which depends neither on tiles nor on threads.
 """
 
 import math
@@ -41,7 +41,7 @@ MATRIX = 2
 
 @dataclass(frozen=True)
 class Params(fmla_tile.Params):
-    """Tiling parameters of the kernel; tasks are matrices, and the tiles of their rows."""
+    """Tiling parameters of the kernel; a task is a matrix of the batch, or a part of its row tiles."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class BatchedProduct:
 
     Attributes:
         lead: Leading axes of the result.
-        rows: Rows of each matrix A, each of which is contiguous.
-        row_step: Elements from a row of A to the next.
+        rows: Number of rows of each matrix A; a row is contiguous.
+        row_step: Distance in elements between two rows of A.
         b: Layout of each matrix B.
-        steps: Elements of A and of B from one matrix to the next, for each leading axis.
+        steps: For each leading axis, the distances in elements between two matrices A and between two matrices B.
     """
 
     lead: tuple[int, ...]
@@ -63,7 +63,7 @@ class BatchedProduct:
     steps: tuple[tuple[int, ...], ...]
 
     def packs(self, params: Params, columns: int) -> bool:
-        """Whether a panel of so many columns is packed."""
+        """Whether a panel with this number of columns is packed."""
         return self.rows > params.rows or self.b.column != 1 or columns % LANES > 0
 
 
@@ -82,7 +82,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every tile size that fits; calls that are long enough, with packing, are parallel."""
+    """Return the parameters of every tile that fits the registers; those of long calls are parallel."""
     by_sve = sve.pays(core) and any(step.name in activation_f32.POLYNOMIALS for step in workload.epilogue)
     options = [Params(*tile, sve=by_sve) for tile in TILES if fmla_tile.fits(*tile, core)]
     least = 2 * threads.PARALLEL_CYCLES
@@ -107,7 +107,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return a constant operand as it is, and the bias, padded to whole vectors."""
+    """Return a constant operand unchanged, and the bias padded to whole vectors."""
     packed = [constants[operand.index] for operand in _constants(workload)]
     if (bias := _bias(workload)) is not None:
         values = constants[bias.index].ravel()
@@ -173,7 +173,7 @@ class _FloatMatmulEmitter:
         packed_panels_f32.each_panel(b.columns, self.params.width, one)
 
     def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
-        """Emit one part of the rows of product `index`: all tiles of a panel, then those of the next."""
+        """Emit one part of the rows of product `index`: for each panel, all tiles of these rows."""
         product, params = self.product, self.params
         a, b = (T.Bind(offset) for offset in self.offsets(index))
         packed, output = T.Bind(place * self.panel_size), T.Bind(index * (product.rows * product.b.columns))
@@ -212,7 +212,7 @@ class _FloatMatmulEmitter:
         return batch_axes.offsets(index, self.product.lead, self.product.steps, 2)
 
     def start(self, first: ir.Expr, width: int) -> list[ir.Expr]:
-        """Return the bias of each vector of a panel's columns, or zeros."""
+        """Return the initial accumulators, one float32x4 per four columns from `first`: the bias, or zeros."""
         if self.bias is None:
             return [splat(0.0, "float32", LANES)] * (width // LANES)
         return [load(self.bias, first + v * LANES, LANES) for v in range(width // LANES)]
@@ -232,7 +232,7 @@ def _product(workload: Workload) -> BatchedProduct:
 
 
 def _parsed(workload: Workload) -> BatchedProduct | Diagnostic:
-    """Return the batch of products of a workload, or why it is none."""
+    """Return the batch of products that a workload computes, or a rejection."""
     if workload.composite != COMPOSITE:
         return declined(
             NAME, "composite is no float product of run time", COMPOSITE, workload.composite, unfit=True

@@ -4,13 +4,13 @@
     q[i, j] = requantize(sum over k of (a[i, k] - za) * (b[k, j] - zb))
     y[i, j] = sum over k of (a[i, k] - za) * (b[k, j] - zb)                 za and zb operands, known at run time
 
-The columns of each matrix B are packed into panels once, the rows of A a tile at a time. The zero points cost one
-instruction a packed vector: with the sums of columns weighted by za, and of rows by zb,
+The columns of each matrix B are packed into panels once, the rows of A one tile at a time. The zero points cost one
+instruction per packed vector, which sums the elements of columns weighted by za, and those of rows weighted by zb:
 
     sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
 
-and the accumulators start from the first three. The terms that SMLSL adds (see `run_time_instructions_s8`) cancel in
-these.
+and the accumulators start from the first three. The extra terms of SMLSL's sums (see `run_time_instructions_s8`) cancel
+in these three.
 """
 
 import math
@@ -27,7 +27,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
@@ -59,7 +59,8 @@ class Params:
         unit: "smmla", "sdot" or "smlsl".
         row_vectors: Vectors of rows of a register tile.
         column_vectors: Vectors of columns of a register tile.
-        parallel: Whether matrices, and the tiles of their rows, are spread over the runtime's threads.
+        parallel: Whether the matrices of the batch, and parts of their row tiles, are spread over the runtime's
+            threads.
     """
 
     unit: str
@@ -89,7 +90,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(product, Diagnostic):
         return product
     if not units_of(core):
-        return lacking(NAME, " or ".join(u.feature for u in UNITS.values()), core)
+        return missing_feature(NAME, " or ".join(u.feature for u in UNITS.values()), core)
     return KernelMatch(
         f"{math.prod(product.lead)} products {product.rows} x {product.a.depth} x {product.columns} of run time"
     )
@@ -101,7 +102,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every tile of the core's instructions; calls that are long enough, with packing, are parallel."""
+    """Return the parameters of every tile of the core's instructions; those of long calls are parallel."""
     options = [Params(unit.name, *tile) for unit in units_of(core) for tile in TILES[unit.name]]
     least = 2 * threads.PARALLEL_CYCLES
     return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
@@ -112,7 +113,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     product, unit = _product(workload), UNITS[params.unit]
     steps = -(-product.a.depth // unit.step)
     column_tiles = -(-product.columns // params.columns)
-    # Per packed vector a load, a store, a sum, and one permutation, or two if a vector holds four lines.
+    # A packed vector takes a load, a store, a sum and one permutation, or two if it holds four lines (rows or columns).
     packed = (3 + math.log2(unit.lines)) * steps / core.issue_width
     total = column_tiles * params.column_vectors * packed
     full, rest = divmod(product.rows, params.rows)
@@ -121,7 +122,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         if not vectors:
             continue
         outputs = vectors * unit.lines * params.columns
-        # Requantisation, the start of accumulators, and stores.
+        # Requantisation, the initial accumulators, and stores.
         epilogue = outputs * (INSTRUCTIONS[product.form] + 1 / LANES + 3 / VECTOR) / core.issue_width
         loop = panel_tile_s8.cycles(unit, vectors, params.column_vectors, steps, core)
         total += tiles * (vectors * packed + column_tiles * (loop + epilogue))
@@ -129,7 +130,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return a vector with the multiplier (0 for sums) in each lane and a 0 after it, and the constant zero points."""
+    """Return float32 [multiplier (0 for int32 sums) four times, 0], and the zero points that are constants."""
     if (zeros := _product(workload).zeros) is not None:
         held = (constants[zero.index] for zero in zeros if zero.kind == "constant")
         return np.zeros(LANES + 1, np.float32), *held
@@ -161,7 +162,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Int8MatmulEmitter:
-    """Emits part of a product of matrices, from the outside inwards."""
+    """Emits the packing and the computation of a batch of int8 products; methods for outer loops come first."""
 
     def __init__(
         self,
@@ -196,7 +197,7 @@ class _Int8MatmulEmitter:
         tiling.column_tiles(product.columns, params.columns, (i64(0), 1), columns)
 
     def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
-        """Emit the products of a part of the rows of matrix `index` by its columns."""
+        """Emit the products of a part of the rows of matrix A of product `index` by all columns of B."""
         self.load_zeros()
         product, params = self.product, self.params
         a = T.Bind(run_time_product_s8.offsets(index, product)[0])
@@ -211,7 +212,7 @@ class _Int8MatmulEmitter:
         tiling.column_tiles(product.rows, params.rows, (part, self.parts), rows)
 
     def load_zeros(self) -> None:
-        """Load the zero points that are operands, for the code that follows."""
+        """Emit the loads of the zero points that are operands; code that is emitted afterwards uses them."""
         if not self.zeros:
             return
         lines = (self.product.a, self.product.b)
@@ -227,7 +228,7 @@ class _Int8MatmulEmitter:
         return self.steps * self.params.column_vectors * VECTOR
 
     def pack_columns(self, packer: Packer, start: ir.Expr, tile: ir.Expr, count: int) -> None:
-        """Emit the packing of a tile of columns, and stores of the initial accumulators."""
+        """Emit the packing of `count` columns, and the stores of their initial accumulators."""
         product, vectors = self.product, self.params.column_vectors
         sums = packer.pack(start, count, tile * self.panel_size)
         offset = (
@@ -242,7 +243,7 @@ class _Int8MatmulEmitter:
             store(self.starts, value, (tile * vectors + vector) * LANES, LANES)
 
     def row_tile(self, a: ir.Expr, output: ir.Expr, count: int) -> None:
-        """Emit the packing of `count` rows from `a`, and their products by every panel of columns."""
+        """Emit the packing of `count` rows from offset `a`, and their products by every panel of columns."""
         product, params, unit = self.product, self.params, self.unit
         vectors = -(-count // unit.lines)
         panel = T.alloc_buffer((self.steps * vectors * VECTOR,), "int8", layout=None)
@@ -291,7 +292,7 @@ class _Int8MatmulEmitter:
     def put_sums(
         self, acc: tirx.Buffer, vectors: tuple[int, int], output: ir.Expr, sizes: tuple[int, int]
     ) -> None:
-        """Store the sums of a tile, of which only `sizes` rows and columns are of the result, from `output`."""
+        """Emit the stores of a tile's sums at offset `output`; `sizes` are its rows and columns without padding."""
 
         def put(values: ir.Expr, column: int, row: int) -> None:
             if row < sizes[0] and column < sizes[1]:

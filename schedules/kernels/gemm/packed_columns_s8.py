@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weight panels of int8 products, and their headers: initial accumulators and requantisation constants per column.
 
-A panel's header has an offset, a multiplier and an addend for each column. If all columns of a panel allow the fused
-form (see `requantize_fused`), these are its constants; otherwise they are those of the form "biased", with `NOT_FUSED`
-as addend. Which one depends on the weights, but equal workloads share one kernel, so it has code for both. The header
-of a dynamic product has weight sums, scales and biases (see `row_scales`) in the order of columns. For nine-bit
-weights, the shifts follow.
+A panel is the weights of the columns that one register tile multiplies. Its header has an offset, a multiplier and an
+addend for each column. If the fused requantisation (see `requantize_fused`) is exact for all columns of a panel, these
+are its constants; otherwise they are the constants of the form "biased", with `NOT_FUSED` as addend. The choice depends
+on the weights, but equal workloads share one kernel, which therefore has code for both. The header of a dynamic product
+has weight sums, scales and biases (see `row_scales`) in the order of columns. For nine-bit weights, the shifts follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,12 +41,12 @@ NOT_FUSED = 0x7FC00000
 
 @dataclass(frozen=True)
 class Headers:
-    """Layout of the headers of column panels: constants that stand before the weights.
+    """Layout of the headers of column panels: the per-column constants that the tile of a panel loads.
 
     Attributes:
         product: The product, for its requantisation.
-        vectors: Number of vectors of four accumulators that a row, or a pair of rows, has in a panel.
-        rows: Number of rows whose accumulators and addends one load reads: the header repeats them as often.
+        vectors: Number of vectors of four accumulators per row, or per pair of rows, of a panel.
+        rows: Number of rows for which the header repeats offsets and addends, so that one load reads them for all.
     """
 
     product: IntegerProduct
@@ -59,11 +59,11 @@ class Headers:
         return self.at(HEADER + self.product.shifted)
 
     def at(self, number: int) -> int:
-        """Return the offset in bytes of the vectors of this number in a panel's header."""
+        """Return the offset in bytes, in a panel's header, of constant `number` (`OFFSETS`, `MULTIPLIERS`, ...)."""
         return sum(self.vectors * self._times(before) * VECTOR for before in range(number))
 
     def pack(self, columns: Sequence[Array], panels: int) -> Array:
-        """Pack constants of 32 bits, one a column each, into headers, flat int8."""
+        """Pack arrays of 32-bit constants, one element per column, into the headers of all panels, flat int8."""
         of_panels = (each.reshape(panels, -1).view(np.int8) for each in columns)
         parts = [np.tile(each, self._times(number)) for number, each in enumerate(of_panels)]
         return np.concatenate(parts, axis=1).ravel()
@@ -79,8 +79,8 @@ class Panels:
     Attributes:
         product: The product whose columns are packed.
         columns: Columns of a panel.
-        vectors: Vectors of four accumulators that a row, or a pair of rows, has in a panel.
-        depth: Depth of weights for each column, in the order that they are packed in.
+        vectors: Number of vectors of four accumulators per row, or per pair of rows, of a panel.
+        depth: Number of weights of each packed column, padding included.
     """
 
     product: IntegerProduct
@@ -100,12 +100,12 @@ class Panels:
 
     @property
     def headers(self) -> Headers:
-        """The panels' headers."""
+        """Layout of the headers of all panels."""
         return Headers(self.product, self.vectors)
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bytes of all weights and of all headers."""
+        """(bytes of all packed weights, bytes of all headers)."""
         count = self.product.groups * self.tiles
         return count * self.weight_bytes, count * self.headers.bytes
 
@@ -150,7 +150,7 @@ class Panels:
 def fused_by_panel(
     workload: Workload, product: IntegerProduct, columns: int, offset: Array, m: Array, is_real: Array
 ) -> tuple[Array, Array, Array]:
-    """Return offsets, multipliers and addends, by panel of `columns` those of the fused form or of the product's.
+    """Return each column's offset, multiplier and addend: fused for panels where that is exact, else of `product.form`.
 
     Args:
         workload: Workload of the product.
@@ -158,7 +158,7 @@ def fused_by_panel(
         columns: Number of columns of a panel.
         offset: int32 offset of each column.
         m: float32 multiplier of each column.
-        is_real: Whether a column is one of the product's, and not padding of a panel.
+        is_real: Whether a column belongs to the product; the others are padding of a panel.
     """
     to = product.to
     nothing = np.full(m.shape, NOT_FUSED, np.int32).view(np.float32)
@@ -178,13 +178,13 @@ Addends = Callable[[Sequence[int]], list[ir.Expr]]
 
 
 class Starts(Protocol):
-    """The initial values of a tile's accumulators."""
+    """Interface of the initial values of a tile's accumulators."""
 
     def offsets(self) -> list[ir.Expr]:
-        """Return an int32x4 for each vector of columns."""
+        """Return the initial accumulators of any row, one int32x4 per vector of columns."""
 
     def starts(self, row: int) -> list[ir.Expr]:
-        """Return the vectors of `offsets` as accumulators of a row, or of a pair of rows, which are overwritten."""
+        """Return the values of `offsets` for one row (or pair of rows), in registers that its sums may overwrite."""
 
 
 @dataclass(frozen=True)
@@ -203,12 +203,12 @@ class Zeros:
 
 
 class Header:
-    """Emits the loads of one panel's header, and the branch between its requantisation forms.
+    """Emits the loads of one panel's header, and the branch between fused and other requantisation.
 
     Attributes:
-        reload: Whether what instructions overwrite is loaded where it is needed, each time.
-        by_quads: Whether four vectors of it are one load, inside the scope `quads`: where accumulators are in the
-            first registers, in their order.
+        reload: Whether constants that instructions overwrite are loaded again before each use instead of copied.
+        by_quads: Whether one instruction loads four vectors of the header, within the context manager `quads`; then
+            accumulators must be in the first registers, in their order.
     """
 
     def __init__(
@@ -223,15 +223,15 @@ class Header:
         self.headers, self.product, self.vectors = headers, headers.product, headers.vectors
         self.buffer, self.reload, self.by_quads = buffer, reload, by_quads and reload
         self.start = T.Bind(panel * headers.bytes + before)
-        # Load once, before the branches, which would otherwise each have these loads.
+        # Load once, before the branches: otherwise each branch would contain these loads.
         self._kept = [] if reload else self.offsets()
 
     def offsets(self) -> list[ir.Expr]:
-        """Return the initial accumulators, int32x4."""
+        """Return the initial accumulators of any row, one int32x4 per vector of columns."""
         return self._vectors(OFFSETS, "int32x4")
 
     def starts(self, row: int = 0) -> list[ir.Expr]:
-        """Return the initial accumulators of a row, inside the scope `reloads`."""
+        """Return the initial accumulators of a row; within the context manager `reloads` if `reload`."""
         if not self.reload:
             return self._kept
         found: list[ir.Expr] = []
@@ -245,7 +245,7 @@ class Header:
         return found
 
     def starts_of(self, rows: int) -> list[list[ir.Expr]]:
-        """Return the initial accumulators of that many rows; of two rows at once where the header has them twice."""
+        """Return the initial accumulators of `rows` rows; one load reads them for all rows that the header repeats."""
         together = self.headers.rows
         found: list[list[ir.Expr]] = []
         while self.by_quads and together * self.vectors == QUAD and len(found) + together <= rows:
@@ -254,7 +254,7 @@ class Header:
         return found + [self.starts(row) for row in range(len(found), rows)]
 
     def of_columns(self, v: int) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-        """Return the weight sums (int32x4), scales and biases (float32x4) of four columns of a dynamic product."""
+        """Return weight sums (int32x4), scales and biases (float32x4) of column vector `v` of a dynamic product."""
         sums, scale, bias = (
             T.Bind(tirx.reinterpret(dtype, load(self.buffer, self._at(number) + VECTOR * v, VECTOR)))
             for number, dtype in ((OFFSETS, "int32x4"), (MULTIPLIERS, "float32x4"), (ADDENDS, "float32x4"))
@@ -266,7 +266,7 @@ class Header:
         return self._vectors(SHIFTS, "int32x4")
 
     def requantized(self, emit: Callable[[Form, list[ir.Expr], Addends | None], None]) -> None:
-        """Emit the end of a tile: `emit` gets the requantisation form, its multipliers (float32x4) and addends."""
+        """Emit the requantisation of a tile: a branch per possible form, each by `emit`(form, multipliers, addends)."""
         form, m = self.product.form, self._vectors(MULTIPLIERS, "float32x4")
         if not self.product.fused:
             emit(form, m, None)

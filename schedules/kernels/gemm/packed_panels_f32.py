@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of float32 or float16 run-time matrices into panels for `fmla_tile`, float32 [k, in its order][width]."""
+"""Packing of float32 or float16 run-time matrices into panels, float32 [k][width] in the k order of `fmla_tile`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from schedules.tir.emit import converted, i64, load, store
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix B in a flat buffer, contiguous along one of its axes: `k` or `column` is 1.
+    """Layout of a matrix B in a flat buffer. B is contiguous along one of its axes: `k` or `column` is 1.
 
     Attributes:
         depth: Size of the matrix along k.
         columns: Number of columns.
-        k: Elements from a k to the next.
-        column: Elements from a column to the next.
+        k: Distance in elements between neighbours along k.
+        column: Distance in elements between two columns.
     """
 
     depth: int
@@ -36,13 +36,13 @@ PACKING = 3
 
 
 def widths(columns: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return (width, how many) of full panels, and of the last, which is as narrow as the columns allow."""
+    """Return (width, number) of the full panels, and of the narrower last panel (number 0 if there is none)."""
     full, rest = divmod(columns, width)
     return (width, full), (-(-rest // LANES) * LANES, int(rest > 0))
 
 
 def each_panel(columns: int, width: int, body: Callable[[ir.Expr, int, int], None]) -> None:
-    """Emit `body` for each panel: (first column, number of real columns, width)."""
+    """Emit `body` for each panel with (first column, number of columns without padding, width)."""
     (_, full), (last, _) = widths(columns, width)
     if full:
         with T.serial(i64(0), i64(full)) as panel:
@@ -58,18 +58,18 @@ def pack(
 
     Args:
         source: Flat, float32 or float16.
-        start: Offset of the panel's first column in the source.
+        start: Offset in the source of the panel's first column.
         b: Layout of the matrix in `source`.
-        columns: Columns of the panel that the matrix has; the others repeat the last, or are zero.
-        width: Columns of the panel, a multiple of four.
+        columns: Number of columns that the matrix has in the panel; the others repeat the last, or are zero.
+        width: Number of columns of the panel, a multiple of four.
         panels: Flat float32 buffer.
-        to: Offset of the panel there.
+        to: Offset of the panel in `panels`.
     """
     put = _across if b.column == 1 else _along
     parts, trips = fmla_tile.unrolled(b.depth)
 
     def vector(at: ir.Expr, place: ir.Expr, count: int) -> None:
-        """Emit four k from `at`, or the last `count`, into the panel's rows from `place`."""
+        """Emit the packing of `count` elements of k (at most four) from `at` on, into panel rows from `place` on."""
         put(
             source,
             start + at * b.k,
@@ -94,7 +94,7 @@ Place = Callable[[int, int], tuple[tirx.Buffer, ir.Expr]]
 def _across(
     source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
 ) -> None:
-    """Emit copies of rows whose columns are contiguous."""
+    """Emit the packing of `count` rows of a matrix with contiguous columns: a copy of each row."""
     for row in range(count):
         target, to = place(row, 0)
         copies.copy(source, at + row * b.k, target, to, columns)
@@ -104,7 +104,7 @@ def _across(
 def _along(
     source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
 ) -> None:
-    """Emit transpositions of blocks of four by four: k is contiguous."""
+    """Emit the packing of `count` rows of a matrix with contiguous k: transpositions of 4 x 4 blocks."""
     for first in range(0, width, LANES):
         lines = [at + min(first + c, columns - 1) * b.column for c in range(LANES)]
         if count == LANES:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of 8-bit run-time matrices into panels, with the sums of their lines.
+"""Packing of 8-bit run-time matrices into panels, with the sums of their lines (rows of A or columns of B).
 
-A vector of a panel holds 16 / step lines by step k, and a panel is [k / step][vectors][16]. The same form serves the
-rows of A and the columns of B. A matrix lies with its k contiguous, or with its lines contiguous; what the last step
-lacks is zero. Sums are weighted: each line's sum over k times a constant, in the order of the accumulators' lanes.
+A vector of a panel holds 16 / step lines by `step` elements of k, where `step` is the number of products that the
+instruction sums per lane; a panel is [k / step][vectors][16]. In memory a matrix is contiguous along k or along its
+lines; k is padded with zeros to a multiple of the step. Sums are weighted: each line's sum over k times a constant, in
+the order of the accumulators' lanes.
 """
 
 from collections.abc import Callable
@@ -26,19 +27,19 @@ UNROLL = 4
 """Steps of one iteration that packs contiguous lines: of all, LLVM would make straight code that spills."""
 
 MANY_LINES = 4
-"""Number of lines of a vector for which LLVM, on some cores, spills the permutations of several vectors."""
+"""Number of lines per vector for which LLVM spills on some cores, unless a barrier ends each vector's permutations."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A matrix [lines, depth] in a flat buffer, contiguous along one of its axes: `line` or `k` is 1.
+    """Layout of a matrix [lines, depth] in a flat buffer, contiguous along one of its axes: `line` or `k` is 1.
 
     Attributes:
         depth: Size of the matrix along k.
-        line: Elements from a line to the next.
-        k: Elements from a k to the next.
-        zero: Zero point of the other matrix, which the sums of the lines are multiplied by; no sums if 0. An int32
-            expression where it is known at run time.
+        line: Distance in elements between two lines.
+        k: Distance in elements between neighbours along k.
+        zero: Zero point of the other matrix, by which the sums of the lines are multiplied; no sums if 0. An int32
+            expression if it is an operand.
         flipped: Whether the data is uint8, to be read as int8 with its top bit flipped.
     """
 
@@ -61,7 +62,7 @@ class Packer:
         vectors: int,
         rows: bool,
     ) -> None:
-        """Set up the packing of lines of `source`, flat, into `panel`, flat int8, for an instruction.
+        """Set up the packing of lines of the flat buffer `source` into the flat int8 buffer `panel`.
 
         A k step of the panel has `vectors` vectors. The lines are rows of A if `rows`, else columns of B.
         """
@@ -78,7 +79,7 @@ class Packer:
 
         Args:
             start: Offset of the first line in the source.
-            count: Number of lines, at most those of a panel; the panel's other lines repeat one, or are zero.
+            count: Number of lines, at most as many as a panel has; the panel's other lines repeat one, or are zero.
             to: Offset of the panel in its buffer.
 
         Returns:
@@ -104,7 +105,10 @@ class Packer:
             store(sums, self._sum(total, value, weights), i64(vector * LANES), LANES)
 
     def _along_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
-        """Emit the packing of lines with contiguous k: load 16 k of each line, and permute them to a vector a step."""
+        """Emit the packing of lines with contiguous k.
+
+        Load 16 elements of each line, and interleave the lines so that each vector holds one step of k.
+        """
         unit, lines = self.unit, self.lines
         whole, rest = divmod(lines.depth, VECTOR)
         element = f"int{8 * unit.step}x{unit.lines}"
@@ -136,7 +140,10 @@ class Packer:
             chunk(stage, lambda line: i64(line * VECTOR), i64(whole * per), -(-rest // unit.step))
 
     def _across_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
-        """Emit the packing of contiguous lines: the k of a step, of up to 16 lines, are permuted into vectors."""
+        """Emit the packing of a matrix that is contiguous along its lines.
+
+        For each element of k of a step, load up to 16 lines, and interleave these loads into the step's vectors.
+        """
         unit, lines = self.unit, self.lines
         whole, rest = divmod(lines.depth, unit.step)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of rows of an implicit matrix into SMMLA's panel of A: blocks of two rows by eight k.
+"""Packing of rows of an implicit matrix into SMMLA's panel of A: blocks of two rows by eight elements of k.
 
-A panel is [k step][row pair][2 rows][8 k], and k may come in any order that the weights are packed in. What a step
-reads beside its own k, or twice, meets weights of zero; nothing outside of the data is read. Three ways:
+A panel is [k step][row pair][2 rows][8 k]. The bytes of k may come in any order, as weights are packed in the same
+order; padding and bytes that occur twice are multiplied by zero weights. There are three ways to pack:
 
-- "direct": every segment has eight bytes or more. Vectors are loaded where they lie; see `k_chunks_s8`.
-- "gather": short segments, as of three channels, where one vector holds those of a row and of its neighbour; see
+- "direct": every segment has eight bytes or more. Vectors are loaded from the data; see `k_chunks_s8`.
+- "gather": short segments (such as 3 channels), if one vector load holds a segment of both rows of a pair; see
   `gathered_rows_mmla`.
 - "staged": the segments are copied side by side first.
 """
@@ -33,7 +33,7 @@ def way_of(product: IntegerProduct) -> Way:
     """Return how a product's rows are packed: "gather", "direct" or "staged"."""
     rows = product.rows
     lengths = [length for _, length in rows.segments]
-    # Both rows of a pair fit in one vector: they are neighbours on an image line, as in every pair if lines are even.
+    # One vector holds a segment of both rows of every pair: pairs do not cross image lines, whose lengths are even.
     in_one = max(lengths) + rows.strides[2] <= VECTOR and rows.shape[2] % BLOCK == 0
     if in_one and any(length % K_STEP for length in lengths):
         return "gather"
@@ -41,7 +41,7 @@ def way_of(product: IntegerProduct) -> Way:
 
 
 def k_order(product: IntegerProduct) -> Array:
-    """Return the k index of each byte of a packed row, or `NOTHING`; the length is a multiple of eight."""
+    """Return the k index of each byte of a packed row, `NOTHING` for padding; the length is a multiple of eight."""
     return (
         gathered_rows_mmla.k_order(product.rows) if way_of(product) == "gather" else _reading(product).order()
     )
@@ -53,7 +53,7 @@ def steps_of(product: IntegerProduct) -> int:
 
 
 def reads_past_the_data(product: IntegerProduct) -> bool:
-    """Whether vector loads may end up to a register behind the data."""
+    """Whether vector loads may reach up to 15 bytes past the end of the data."""
     return way_of(product) == "gather"
 
 
@@ -63,7 +63,7 @@ def cost(product: IntegerProduct) -> Cost:
         return gathered_rows_mmla.cost(product.rows)
     reading = _reading(product)
     chunks = [chunk for segment in reading.chunks() for chunk in segment]
-    # Two loads and two stores of each; vectors of two steps are permuted in between.
+    # A pair of rows takes two loads and two stores per chunk; chunks of two steps are permuted in between.
     permutations = BLOCK * sum(chunk.size == VECTOR for chunk in chunks)
     moved = BLOCK * (len(chunks) + reading.staging())
     return arithmetic(permutations + moved) + scalar(moved)
@@ -74,7 +74,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
 
     Args:
         product: The product whose rows are packed.
-        x: The data, padded.
+        x: The data, with its border.
         panel: Flat int8, [k step][row pair][2][8].
         starts: Offsets of the rows, an even number of them.
     """
@@ -86,7 +86,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
     source, starts = reading.source(x, starts)
 
     def pack(chunk: Chunk, later: ir.Expr) -> None:
-        """Emit the packing of a chunk, shifted by `later` vectors of k."""
+        """Emit the packing of the chunk that is `later` vectors behind `chunk`, for all pairs of rows."""
         offset = later * VECTOR + chunk.offset
         step = later * (VECTOR // K_STEP) + chunk.at // K_STEP
         for pair in range(pairs):
@@ -108,12 +108,12 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
 def interleave(
     panel: tirx.Buffer, at: ir.Expr, row_pairs: int, pair: int, first: ir.Expr, second: ir.Expr
 ) -> None:
-    """Emit the stores of one or two k steps of a row pair.
+    """Emit the stores of one or two k steps of a row pair, with the two rows interleaved by eight bytes.
 
     Args:
         panel: Flat int8.
-        at: The k step.
-        row_pairs: Row pairs of the panel.
+        at: Index of the first k step.
+        row_pairs: Number of row pairs of the panel.
         pair: Index of the pair of rows.
         first: int8x16, or int8x8 for one step: the pair's first row.
         second: int8x16, or int8x8 for one step: the pair's second row.

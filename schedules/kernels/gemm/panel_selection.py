@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection of register tile and row block for products with unpacked A."""
+"""Selection of the row block of a register tile, for products whose A is read unpacked."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import TIE, again
+from schedules.kernels.common.cost_model import TIE, rereading_cycles
 from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
 from schedules.kernels.gemm.panel_tiling import PanelTiling
 from schedules.kernels.gemm.product import GemmProduct
@@ -33,16 +33,17 @@ def blocked(
     dtype: str,
     core: Core,
 ) -> Option:
-    """Return a tile's parameters with `row_block` and `parallel` chosen.
+    """Return a copy of a tile's parameters with `row_block` and `parallel` chosen.
 
-    A block's rows take at most half of L2, and less where threads need more tasks or where L1 then holds the block.
+    The rows of a block take at most half of L2; fewer rows are chosen if threads need more tasks or if the block then
+    fits L1.
 
     Args:
-        params: Parameters of a tile, of a class that has these fields.
+        params: Parameters of a tile, a dataclass with these two fields.
         cut: Returns the tiling for parameters.
-        cycles: Estimates the cycles of one call, including what is fetched again.
+        cycles: Estimates the cycles of one call, waiting for L2 included.
         dtype: Dtype of the data.
-        core: Core whose L2 it is.
+        core: Core whose L2 is modelled.
     """
     first = cut(params)
     params = replace(params, row_block=rows_in_l2(first.product, first.tile_rows, dtype, core))
@@ -55,11 +56,11 @@ def blocked(
 
 
 def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
-    """Return the cycles of re-reading the rows of a block for each panel, and the panels for each block.
+    """Return the cycles of waiting for L2: a block's rows are read for each panel, all panels for each block.
 
     Args:
         cut: The tiling, with its block of rows.
-        data: Elements of what the rows of all groups are read from.
+        data: Number of elements of the data, all groups together.
         dtype: Dtype of data and weights.
         core: Core whose caches are modelled.
     """
@@ -68,19 +69,19 @@ def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
     block = rows * min(1.0, cut.row_block / cut.rows)
     panel = cut.product.rows.depth * size * cut.width
     weights = cut.product.rows.depth * size * cut.padded_columns
-    by_panel = again(rows, cut.panels - 1, block + panel, core)
-    return (by_panel + again(weights, cut.blocks - 1, weights + block, core)) * groups
+    by_panel = rereading_cycles(rows, cut.panels - 1, block + panel, core)
+    return (by_panel + rereading_cycles(weights, cut.blocks - 1, weights + block, core)) * groups
 
 
 def rows_in_l2(product: GemmProduct, tile_rows: int, dtype: str, core: Core) -> int:
-    """Return the number of rows, in whole tiles, of the largest block that takes half of L2 at most."""
+    """Return the maximum number of rows per block, a multiple of `tile_rows`, that takes at most half of L2."""
     row_bytes = product.rows.depth * np.dtype(dtype).itemsize
     tiles = min(core.l2.size // 2 // row_bytes // tile_rows, -(-product.rows.count // tile_rows))
     return max(1, tiles) * tile_rows
 
 
 def rows_for_threads(cut: PanelTiling, cycles: float) -> int | None:
-    """Return the number of rows in a block that balances threads; None if the call is for one thread.
+    """Return the number of rows per block that balances threads; None if the call is too short for threads.
 
     Args:
         cut: The tiling with the largest block of rows.
@@ -93,7 +94,7 @@ def rows_for_threads(cut: PanelTiling, cycles: float) -> int | None:
     return block_tiles(cut.rows, cut.tile_rows, widths, cut.row_block // cut.tile_rows) * cut.tile_rows
 
 
-def finding(product: GemmProduct) -> int:
-    """Count the instructions that compute the offset of a row of a tile."""
+def row_offset_instructions(product: GemmProduct) -> int:
+    """Count the instructions that compute the offset of a tile's row; 0 if rows have equal distances."""
     (_, _, pixels), (_, line, pixel) = product.rows.shape, product.rows.strides
     return 0 if product.rows.shape[:2] == (1, 1) or line == pixels * pixel else ROW_OVERHEAD

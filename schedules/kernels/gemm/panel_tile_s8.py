@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The int8 register tile of two packed panels, for the instructions of `run_time_instructions_s8`.
 
-Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 2 x 2 block r0c0 r0c1 r1c0 r1c1, of
-SDOT row `which` of the vector by its four columns, of SMLSL four partial sums of one output.
+An accumulator (row vector, which, column vector) has four lanes. SMMLA: the 2 x 2 block r0c0 r0c1 r1c0 r1c1. SDOT: row
+`which` of the row vector by the four columns of the column vector. SMLSL: four partial sums of one output.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
 
 
 def check_registers(unit: Instruction, rows: int, columns: int) -> None:
-    """Raise ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and two vectors of B exceed the register file."""
     needed = rows * unit.accumulators * columns + rows + STREAMING_PAIR
     check_tile(f"a {unit.name} tile of {rows} x {columns} vectors", (rows, columns), needed)
 
@@ -44,7 +44,7 @@ def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -
 
 
 def in_accumulator(unit: Instruction, total: int | ir.Expr) -> ir.Expr:
-    """Return an int32x4 initial accumulator whose outputs each start from `total`, an integer or int32 expression."""
+    """Return the initial accumulator, int32x4, of outputs that start from `total` (integer or int32 expression)."""
     own = tirx.IntImm("int32", total) if isinstance(total, int) else total
     if not unit.partial:
         return tirx.Broadcast(own, LANES)
@@ -65,13 +65,13 @@ def multiply(
 
     Args:
         unit: The instruction that multiplies.
-        a: Flat int8, and the offset of the panel of rows.
-        b: Flat int8, and the offset of the panel of columns.
-        vectors: Vectors of rows, of columns.
-        steps: Steps of k.
-        start: int32x4 that accumulator (row vector, which, column vector) starts from.
-        none: An int64 expression of value 0 that LLVM cannot fold: otherwise it unrolls loops of few trips, and spills
-            accumulators.
+        a: Flat int8 buffer of packed rows, and the offset of the panel in it.
+        b: Flat int8 buffer of packed columns, and the offset of the panel in it.
+        vectors: Number of row vectors and of column vectors of the tile.
+        steps: Number of k steps.
+        start: Returns the int32x4 that accumulator (row vector, which, column vector) starts from.
+        none: An int64 expression of value 0 that LLVM cannot fold. With constant trip counts, LLVM would unroll loops
+            of few iterations, and spill accumulators.
 
     Returns:
         The accumulators, int32 [row vector][which][column vector][4], flat.
@@ -95,7 +95,7 @@ def multiply(
 def put_rows(
     unit: Instruction, acc: tirx.Buffer, vectors: tuple[int, int], requantize: Requantize, put: Put
 ) -> None:
-    """Emit the requantisation of a tile, and pass its rows to `put`; `acc` and `vectors` as of `multiply`."""
+    """Emit the requantisation of a tile, and pass its rows to `put`; for `acc` and `vectors` see `multiply`."""
     rows, columns = vectors
     finish = of_blocks if unit is SMMLA else of_rows
     of_four = columns // LANES if unit.partial else columns
@@ -109,7 +109,7 @@ def put_sums(
     vectors: tuple[int, int],
     put: Callable[[ir.Expr, int, int], None],
 ) -> None:
-    """Pass a tile's sums to `put`, four columns of a row at a time: (int32x4, first column, row)."""
+    """Pass a tile's int32 sums to `put`(int32x4, first column, row), four columns of a row at a time."""
     rows, columns = vectors
     accumulator = _accumulators(unit, acc, columns)
     if unit is SMMLA:
@@ -125,7 +125,7 @@ def put_sums(
 
 
 def _accumulators(unit: Instruction, acc: tirx.Buffer, columns: int) -> Accumulator:
-    """Return the function that emits a tile's accumulators, of four columns or of a 2 x 2 block."""
+    """Return a function that loads an accumulator: four columns of a row, or a 2 x 2 block for SMMLA."""
 
     def accumulator(row: int, column: int) -> ir.Expr:
         if not unit.partial:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiling of products with unpacked A: panels of columns by blocks of rows, and the tails of both.
+"""Tiling of products whose A is read unpacked: column panels by blocks of rows, and the tails of both.
 
-A group's last panel is as narrow as its columns allow; the rows left over at the end of A go with the last block.
+A group's last panel is as narrow as its columns allow; the last block of rows includes the rows after the last full
+tile.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ class PanelTilePosition:
     Attributes:
         group: Group of the product.
         row: First row of the tile.
-        column: First column of the tile, in a group padded to `PanelTiling.padded_columns`.
+        column: First column of the tile, counted in its group.
     """
 
     group: ir.Expr
@@ -49,7 +50,7 @@ class PanelTiling:
         tile_rows: Rows of a full tile.
         width: Columns of a full panel.
         row_block: Rows that a task multiplies by one panel, a multiple of `tile_rows`.
-        lanes: The width of a group's last panel is a multiple of this.
+        lanes: Number of columns per vector; the width of a group's last panel is a multiple of it.
     """
 
     product: GemmProduct
@@ -85,12 +86,12 @@ class PanelTiling:
 
     @property
     def padded_columns(self) -> int:
-        """Number of columns in a group's panels, padding included."""
+        """Total width in columns of a group's panels, padding included."""
         return self.full_panels * self.width + self.tail_width
 
     @property
     def tiles(self) -> int:
-        """Number of full row tiles in A; `rows % tile_rows` rows follow them."""
+        """Number of full row tiles in A; a tile of `rows % tile_rows` rows follows them."""
         return self.rows // self.tile_rows
 
     @property
@@ -114,7 +115,7 @@ class PanelTiling:
         groups, depth, _ = b.shape
         full = self.full_panels * self.width
         packed = np.zeros((groups, depth * self.padded_columns), b.dtype)
-        # Both reshapes must be views, since the assignments below write into `packed`.
+        # Both reshapes must return views, because the assignments below write through them into `packed`.
         panels = packed[:, : depth * full].reshape(groups, self.full_panels, depth, self.width)
         tail = packed[:, depth * full :].reshape(groups, depth, self.tail_width)
         by_panel = b[:, :, :full].reshape(groups, depth, self.full_panels, self.width)
@@ -123,7 +124,7 @@ class PanelTiling:
         return np.asarray(packed.ravel())
 
     def by_column(self, values: Array) -> Array:
-        """Reorder one value per column, [groups, columns], into the order of the panels, padded with zeros."""
+        """Reorder one value per column, [groups, columns], into the order of the panels, padded with zeros, flat."""
         padded = np.zeros((self.product.groups, self.padded_columns), values.dtype)
         padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
         return padded.ravel()
@@ -139,7 +140,7 @@ class PanelTiling:
         )
 
     def by_block(self, parts: int, parallel: bool, part: Callable[[ir.Expr, ir.Expr, ir.Expr], None]) -> None:
-        """Emit a loop over `parts` parts of each block of rows; `part` gets group, block and index."""
+        """Emit a loop over all blocks of rows, each in `parts` parts, which `part`(group, block, index) emits."""
 
         def one(task: ir.Expr) -> None:
             row, index = T.Bind(tirx.floordiv(task, parts)), T.Bind(tirx.floormod(task, parts))
@@ -174,7 +175,7 @@ class PanelTiling:
                 rows(*kinds[1])
 
     def _rows(self, place: PanelTilePosition, width: int, columns: int, tile: Tile) -> None:
-        """Emit the tiles of the block of rows whose number is `place.row`."""
+        """Emit the tiles of a block of rows; `place.row` is the index of the block."""
         block_tiles, block = self.row_block // self.tile_rows, place.row
         if self.tiles:
             first = block * block_tiles

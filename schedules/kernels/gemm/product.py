@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions and linear layers with constant weights as matrix products, one per group, of any dtype.
 
-`product_float` and `product_s8` say which workloads are products, and what follows the sums.
+`product_float` and `product_s8` check which workloads are products, and read their epilogues.
 """
 
 import math
@@ -32,13 +32,13 @@ class GemmProduct:
     """A matrix product for each group of a convolution or linear layer.
 
     Attributes:
-        rows: The matrix A of the first group.
+        rows: The matrix A of the first group, in the data with its border.
         columns: Number of columns of one group.
         groups: Number of groups.
-        group_step: Elements from a row of one group to that of the next.
-        pad: Pad of the data, or None; `rows` lie in data that is padded.
+        group_step: Distance in elements between a row of one group and the same row of the next group.
+        pad: Padding of the data; None if there is none.
         output: Layout of the result's rows; None if they are contiguous.
-        kernels: As for `transposed_phases.PhaseConvolution`; only for a transposed convolution.
+        kernels: See `transposed_phases.PhaseConvolution`; empty unless the product is from a transposed convolution.
     """
 
     rows: ImplicitRows
@@ -64,14 +64,14 @@ class GemmProduct:
 
 
 def linear(workload: Workload) -> GemmProduct:
-    """Return the product of a linear layer, whose rows are all leading dimensions of the data."""
+    """Return the product of a linear layer; the leading dimensions of the data become the rows of A."""
     depth, columns = workload.operands[-1].shape
     rows = math.prod(workload.operands[0].shape) // depth
     return GemmProduct(implicit.linear(rows, depth), columns, 1, 0, None)
 
 
 def convolution(workload: Workload, pad: OperandPadding | None) -> GemmProduct:
-    """Return the products of a convolution of data with a border `pad`, one per group."""
+    """Return the products (one per group) of a convolution whose data is padded by `pad`."""
     x, w = workload.operands[0], workload.operands[-1]
     window = ConvolutionAttributes.of(workload)
     images, height, width, channels = pad.padded(x.shape) if pad else x.shape
@@ -86,7 +86,7 @@ def convolution(workload: Workload, pad: OperandPadding | None) -> GemmProduct:
 
 
 def transposed_convolution(workload: Workload, zero: int) -> tuple[GemmProduct, ...] | Misfit:
-    """Return the products of a transposed convolution, one per phase; the border's value is `zero`."""
+    """Return the products of a transposed convolution, one per phase, or a rejection; `zero` is the border's value."""
     x, w = workload.operands
     geometry = Geometry.read(x.shape, w.shape, dict(workload.attributes))
     problem = transposed_phases.problem(geometry)
@@ -100,7 +100,7 @@ def transposed_convolution(workload: Workload, zero: int) -> tuple[GemmProduct, 
 
 
 def layout_misfit(workload: Workload) -> Misfit | None:
-    """Return why a convolution's layouts are not supported, or None for NHWC and OHWI."""
+    """Return why a convolution's layouts are not supported; None for NHWC data and OHWI weights."""
     layouts = ConvolutionAttributes.of(workload).layouts
     if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
         return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
@@ -110,7 +110,7 @@ def layout_misfit(workload: Workload) -> Misfit | None:
 def weights_by_column(workload: Workload, constants: Sequence[Array], product: GemmProduct) -> Array:
     """Return the weights as [groups, columns, depth], with k in the order of the rows' segments."""
     w = constants[workload.operands[-1].index]
-    if w.ndim == 2:  # of a linear layer, [depth, columns]
+    if w.ndim == 2:  # weights of a linear layer, [depth, columns]
         return np.ascontiguousarray(w.T)[None]
     if product.kernels:
         return transposed_phases.weights_of(w, product.kernels)[None]
@@ -118,7 +118,7 @@ def weights_by_column(workload: Workload, constants: Sequence[Array], product: G
 
 
 def reordered(weights: Array, order: Array) -> Array:
-    """Return weights [groups, columns, depth] with k in the order given, zero where it is `NOTHING`."""
+    """Return a copy of weights [groups, columns, depth] with k in the given order, zero where `order` is `NOTHING`."""
     found = weights[..., np.maximum(order, 0)]
     found[..., order == NOTHING] = 0
     return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parsing of float workloads as matrix products: operands of one float dtype, or float data and int8 weights.
 
-Sums and steps are float32 whatever the operands: a workload of 16-bit floats, or of int8 weights, is read as the
-float32 product that it is but for its dtypes.
+Sums and epilogue steps are float32 for all operand dtypes: a workload of 16-bit floats, or of int8 weights, is parsed
+by replacing its dtypes by float32.
 """
 
 import math
@@ -45,7 +45,7 @@ SCALE = "scale"
 
 
 def products_of(workload: Workload, kernel: str) -> tuple[GemmProduct, ...] | Diagnostic:
-    """Parse a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
+    """Parse a float32 workload of `COMPOSITES`, or a transposed convolution, into one or more products.
 
     Args:
         workload: Any workload.
@@ -85,7 +85,7 @@ def product_of(workload: Workload, kernel: str) -> GemmProduct | Diagnostic:
 
 
 def half_products_of(workload: Workload, kernel: str, half: str) -> tuple[GemmProduct, ...] | Diagnostic:
-    """Parse what `half_product_of` does, or a transposed convolution, which is several products."""
+    """Parse a 16-bit workload as `half_product_of` does, or a transposed convolution, into one or more products."""
     if workload.composite != TRANSPOSED + SUFFIXES[half]:
         product = half_product_of(workload, kernel, half)
         return product if isinstance(product, Diagnostic) else (product,)
@@ -113,7 +113,7 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> GemmProduct |
 
 
 def _half_misfit(workload: Workload, kernel: str, half: str) -> Diagnostic | None:
-    """Return why dtypes are not those of a 16-bit product, or None."""
+    """Return why a workload's dtypes are not those of a 16-bit product; None if they are."""
     dtypes = {operand.dtype for operand in workload.operands}
     if dtypes != {half}:
         return declined(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)), unfit=True)
@@ -147,7 +147,7 @@ def weight_only_product_of(workload: Workload, kernel: str, data: str) -> GemmPr
 
 
 def in_full(workload: Workload) -> Workload:
-    """Return the same workload in float32, without steps for casts and weight scales."""
+    """Return a copy of the workload in float32, without the epilogue steps that cast or multiply by weight scales."""
     if workload.composite in (*COMPOSITES, TRANSPOSED):
         return workload
     return replace(
@@ -160,7 +160,7 @@ def in_full(workload: Workload) -> Workload:
 
 
 def bias_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:
-    """Return the bias [columns], repeated for each run of output channels; zeros if there is none."""
+    """Return the bias [columns], repeated if columns are several times the output channels; zeros without a bias."""
     step = workload.step("bias")
     if step is None or step.operand is None:
         return np.zeros(columns, np.float32)
@@ -177,7 +177,7 @@ def scales_of(workload: Workload, constants: Sequence[Array], columns: int) -> A
 
 
 def _misfit(workload: Workload) -> Misfit | None:
-    """Return why a workload is no float32 product, or None."""
+    """Return why a workload is no float32 product; None if it is one."""
     x, w = workload.operands
     dtypes = {x.dtype, w.dtype, workload.output_dtype}
     if dtypes != {"float32"}:

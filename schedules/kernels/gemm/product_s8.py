@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parsing of integer workloads as matrix products, and the constants of their requantisation.
 
-A workload has the integers of the graph: accumulators of 8-bit data and int8 weights, plus an offset per column (bias
-and zero points), requantised. uint8 data is read as int8 with its top bit flipped, data - 128, and the offset makes up
-for it. Nine-bit weights, which are uint8 minus a zero point, are split into int8 and one shift per column:
+A workload multiplies 8-bit data by int8 weights, adds an offset per column (bias and zero points) and requantises the
+sums. uint8 data is read as int8 with its top bit flipped, that is data - 128, for which the offset compensates.
+Nine-bit weights, which are uint8 minus a zero point, are split into int8 and one shift per column:
 
     sum over k of x[k] * w[k, n]    =    sum over k of x[k] * (w[k, n] - shift[n])  +  shift[n] * sum over k of x[k]
 
@@ -11,8 +11,9 @@ int16 data is split into two planes of int8, x = 256 * high + low + 128, so that
 
     sum of x * w    =    256 * (sum of high * w)  +  (sum of low * w)  +  128 * (sum of w)
 
-That is exact modulo 2**32, and so wherever the accumulator is proven to fit int32. SDOT does half of 16 products an
-instruction this way, and SMMLA half of 32, where SMLAL on int16 and FMLA on float32 do four.
+The sum is exact modulo 2**32, hence exact if the accumulator is proven to fit int32. Each product takes two int8
+products, so that an SDOT computes 8 products of int16 data and an SMMLA 16; SMLAL on int16 and FMLA on float32
+compute four.
 """
 
 import math
@@ -52,7 +53,7 @@ TRANSPOSED = "arm.conv2d_transpose_s8"
 
 
 def misfit_of(workload: Workload, *, wide: bool = False) -> Misfit | None:
-    """Return why a workload is no supported integer product, or None.
+    """Return why a workload is no supported integer product; None if it is one.
 
     Args:
         workload: Any workload.
@@ -137,14 +138,15 @@ class IntegerProduct(GemmProduct):
     """A product of 8-bit data, or of int16 data in two planes, by int8 weights, with its requantisation.
 
     Attributes:
-        data: Shape of the data, including the border of `pad`.
+        data: Shape of the data, with the border of `pad`.
         flipped: Whether the data is uint8.
-        planes: Planes of int8 that the data is split into: 2 for int16, else 1.
+        planes: Number of int8 planes that the data is split into: 2 for int16 data, else 1.
         to: Quantisation of the output.
         form: Form of the requantisation.
         residual: Residual addition after the requantisation.
-        dynamic: Dequantisation to float32 in place of a requantisation, for data that are quantised at run time.
-        fused: Whether panels whose columns all allow it are requantised in the fused form.
+        dynamic: Dequantisation to float32 instead of the requantisation, if the data is quantised at run time; else
+            None.
+        fused: Whether panels are requantised in the fused form if it is exact for all their columns.
         shifted: Whether weights have nine bits, so that columns have shifts.
     """
 
@@ -164,9 +166,9 @@ class IntegerProduct(GemmProduct):
         return math.prod(self.data)
 
 
-@lru_cache(1024)  # each tile's estimate reads its workload
+@lru_cache(1024)  # cached, because the estimate of each tile parses its workload
 def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] | Diagnostic:
-    """Parse a workload of `COMPOSITES`, with its residual; a transposed convolution is several products.
+    """Parse a workload of `COMPOSITES`, residual included; a transposed convolution gives several products.
 
     Args:
         workload: Any workload.
@@ -187,7 +189,7 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
     misfit = misfit_of(workload, wide=True)
     if misfit is not None:
         return declined(kernel, *misfit)
-    # The border holds the zero point, so that the zero point's contribution is the same for all outputs of a phase.
+    # The border is filled with the zero point, so that its contribution is the same for all outputs of a phase.
     found = transposed_convolution(workload, int(dict(workload.attributes)["x_zero"]))
     if not isinstance(found[0], GemmProduct):
         return declined(kernel, *found)
@@ -233,7 +235,7 @@ def _convolution(workload: Workload) -> GemmProduct:
 
 
 def _requantized(workload: Workload, product: GemmProduct) -> IntegerProduct:
-    """Return a product with the workload's requantisation."""
+    """Return a copy of a product with the workload's requantisation."""
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
     # The fused form is not used for transposed convolutions, for which it was not measured.
@@ -268,7 +270,7 @@ def _of_data(
 
 
 def shifts_of(weights: Array) -> Array:
-    """Return the shift of each column of weights [..., depth], int32, such that int8 holds weights - shift."""
+    """Return int32 shifts, one per column of weights [..., depth], such that weights - shift fits int8."""
     info, low, high = np.iinfo(np.int8), weights.min(-1).astype(np.int32), weights.max(-1).astype(np.int32)
     shifts: Array = np.maximum(high - info.max, 0) + np.minimum(low - info.min, 0)
     return shifts
@@ -277,13 +279,13 @@ def shifts_of(weights: Array) -> Array:
 def offsets_and_multipliers(
     workload: Workload, constants: Sequence[Array], product: IntegerProduct
 ) -> tuple[Array, Array]:
-    """Return the initial accumulators (int32) and the multipliers (as float32), [groups * columns]."""
+    """Return the initial accumulators (int32) and the multipliers (float32), both [groups * columns]."""
     total = product.groups * product.columns
     offset = np.zeros(total, np.int64)
     step = workload.step("offset")
     if step is not None and step.operand is not None:
         offset = offset + _by_column(constants[step.operand.index], total)
-    # The part of the zero point that is not subtracted from the data.
+    # The number that reading the data as int8 subtracts (128 for uint8), minus the zero point.
     split = product.flipped or product.planes > 1
     shift = FLIP * split - int(dict(workload.attributes).get("x_zero", 0))
     if shift:
@@ -295,17 +297,17 @@ def offsets_and_multipliers(
 
 
 def _by_column(values: Array, columns: int) -> Array:
-    """Return one value for all columns, or one per column, repeated for each run of output channels."""
+    """Return one value per column, [columns], by repeating a scalar or one value per output channel."""
     return np.tile(values.ravel(), columns // values.size)
 
 
 def requantization_cost(product: IntegerProduct, outputs: float, *, reload: bool) -> Cost:
-    """Return the cost of requantising that many outputs, without stores.
+    """Return the cost of requantising `outputs` outputs, without stores.
 
     Args:
-        product: The product; if it has the fused form, most columns are assumed to have it.
+        product: The product; if its panels may be requantised in the fused form, all are assumed to be.
         outputs: Number of outputs.
-        reload: Whether the fused form's addends are loaded, two vectors at a time, where they would be copied.
+        reload: Whether the fused form's addends are loaded, two vectors at a time, instead of copied.
     """
     if not product.fused:
         return requantization(outputs, product.form, product.to)
@@ -333,7 +335,7 @@ PLANES: tuple[copies.Plane, ...] = (
 
 
 def _byte(value: ir.Expr) -> ir.Expr:
-    """Cast integers that fit int8 to int8, as a vector or a scalar."""
+    """Cast a vector or scalar of integers that fit int8 to int8."""
     return converted(value, "int8")
 
 
@@ -344,14 +346,14 @@ def _constant(like: ir.Expr, value: int) -> ir.Expr:
 
 
 def joined(low: ir.Expr, high: ir.Expr, offset: ir.Expr) -> ir.Expr:
-    """Return int32x4 low + offset + 256 * high, whose intermediate values may wrap around: `uint32` may, in LLVM."""
+    """Return int32x4 low + offset + 256 * high, computed in uint32, whose overflow LLVM defines."""
     low, high, offset = (tirx.reinterpret("uint32x4", each) for each in (low, high, offset))
     shift = tirx.Broadcast(tirx.IntImm("uint32", PLANE.bit_length() - 1), LANES)
     return tirx.reinterpret("int32x4", low + offset + (high << shift))
 
 
 def flip(value: ir.Expr, flipped: bool) -> ir.Expr:
-    """Reinterpret a vector of data as int8; of uint8 data, with the top bit flipped."""
+    """Reinterpret a vector of data as int8; if `flipped` (uint8 data), with the top bit of each byte flipped."""
     if not flipped:
         return value
     lanes = str(value.ty.dtype).rpartition("x")[2]

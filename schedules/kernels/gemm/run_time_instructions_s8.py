@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions for products of two packed int8 run-time matrices: SMMLA, SDOT, or SMULL and SMLSL.
 
-A vector holds 16 / step lines by step k. On cores without dotprod it is 16 k of one line, and accumulators hold four
-partial sums of one output. Two products of any int8 fit 16 bits where one is subtracted, and not where both are added:
+A vector holds 16 / step lines (rows of A or columns of B) by `step` elements of k. On cores without dotprod it holds 16
+elements of one line, and an accumulator holds four partial sums of one output. The difference of two products of any
+int8 fits 16 bits, while their sum may not:
 
     |a[0:8] * b[0:8] - a[8:16] * ~b[8:16]| <= 128 * 128 + 128 * 127 < 2**15
 
-As ~b = -b - 1, this is the sum of both products and of a[8:16]. So columns are packed with their second eights
-inverted. The term a[8:16] cancels, as the product with a column of zero points, inverted alike, is subtracted:
+As ~b = -b - 1, this is the sum of both products and of a[8:16]. So columns are packed with the bits of the upper eight
+bytes of each vector inverted. The term a[8:16] cancels, because the product by a column of zero points, inverted in the
+same way, is subtracted:
 
     (a * b + a[8:16]) - (a * zb + a[8:16]) = a * (b - zb)
 """
@@ -30,13 +32,13 @@ from schedules.kernels.tiles.tile_stores import HALF
 
 
 def _pairs(total: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit partial sums plus a * b + a[8:16], for columns b as they are packed; exact for any int8."""
+    """Emit `total` + a * b + a[8:16], where b is a packed column vector (upper bytes inverted); exact for any int8."""
     products = smlsl(smull(low(a), low(b)), high(a), high(b))
     return pinned(sadalp(total, products))
 
 
 def _inverted(b: ir.Expr) -> ir.Expr:
-    """Return 16 bytes of which the second eight are inverted."""
+    """Return b (16 bytes) with the bits of its upper eight bytes inverted."""
     words = [tirx.IntImm("int64", word) for word in (0, -1)]
     mask = tirx.reinterpret("int8x16", tirx.Shuffle(words, [0, 1]))
     return T.Bind(b ^ mask)
@@ -53,14 +55,14 @@ def _as_it_is(value: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True)
 class LineSums:
-    """How an instruction sums the lines of a packed matrix, which zero points of run-time matrices need.
+    """How an instruction sums the lines of a packed matrix; zero points known at run time need these sums.
 
     Attributes:
         row: Adds a vector of rows to a sum: (sum, vector of rows, weights) → sum.
         column: Adds a vector of columns to a sum: (sum, vector of columns, weights) → sum.
         of_row: Selects the sums for the lanes of accumulator `which`: (sums of a vector of rows, which) → int32x4.
-        packed: Returns the form in which a vector of columns is stored.
-        extra: k of a step that count twice in the sums of columns, and with weight 1 in those of rows.
+        packed: Returns a vector of columns as it is stored in a panel.
+        extra: Number of elements of k per step for which SMLSL adds its extra term, a[8:16].
     """
 
     row: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batched int8 matmul of two run-time tensors over strided operands.
 
-Axes may be permuted before the product, and leading axes broadcast: both are but strides. uint8 data has its top bit
-flipped, and its zero point 128 less.
+Axes may be permuted before the product, and leading axes broadcast: both only change strides. uint8 data is read as
+int8 with its top bit flipped, and 128 is subtracted from its zero point.
 """
 
 import math
@@ -35,13 +35,13 @@ class RunTimeProduct:
         lead: Leading axes of the result.
         rows: Rows of each matrix of the result.
         columns: Columns of each matrix of the result.
-        a: Layout of each matrix A, whose lines are the rows.
-        b: Layout of each matrix B, whose lines are the columns.
-        steps: Elements of A and of B from one matrix to the next, for each leading axis.
+        a: Layout of each matrix A; its lines are the rows.
+        b: Layout of each matrix B; its lines are the columns.
+        steps: For each leading axis, the distances in elements between two matrices A and between two matrices B.
         offset: K * za * zb; 0 if the zero points are operands.
         to: Quantisation of the output.
-        form: Form of the requantisation; "none" for sums.
-        zeros: The operands that are the zero points of A and B; None if these are constants.
+        form: Form of the requantisation; "none" if the result is the int32 sums.
+        zeros: The operands that hold the zero points of A and B; None if the zero points are attributes.
     """
 
     lead: tuple[int, ...]
@@ -106,14 +106,14 @@ def product_of(workload: Workload, kernel: str) -> RunTimeProduct | Diagnostic:
 
 
 def _zeros(workload: Workload, operands: Sequence[Operand]) -> tuple[int, int]:
-    """Return the constant zero points, of the data with the top bit flipped where it is uint8."""
+    """Return the constant zero points of both operands, minus 128 for an operand of uint8."""
     zeros = (int(dict(workload.attributes)[name]) for name in ("a_zero", "b_zero"))
     za, zb = (zero - FLIP * (x.dtype == "uint8") for zero, x in zip(zeros, operands, strict=True))
     return za, zb
 
 
 def _step_misfit(workload: Workload, kernel: str) -> Diagnostic | None:
-    """Return why the epilogue is not supported, or None."""
+    """Return why the epilogue is not supported; None if it is supported."""
     requantize = workload.step("requantize")
     misfit = requantize_step.misfit(workload)
     if misfit is not None:
@@ -129,9 +129,9 @@ def _step_misfit(workload: Workload, kernel: str) -> Diagnostic | None:
 
 
 def _lines(operand: Operand, axes: tuple[int, int], zero: int) -> Lines:
-    """Return the last two axes of an operand, (lines, k), whose sums are weighted by the other's zero point."""
+    """Return the layout of an operand whose axes `axes` are (lines, k); `zero` is the other operand's zero point."""
     strides, shape = operand.strides, operand.seen
     line, k = (strides[axis] for axis in axes)
-    # An axis of one element is as contiguous as any.
+    # An axis of one element may have any stride, so it counts as contiguous.
     k = 1 if shape[axes[1]] == 1 and line != 1 else k
     return Lines(shape[axes[1]], line, k, zero, operand.dtype == "uint8")

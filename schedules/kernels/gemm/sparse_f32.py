@@ -6,13 +6,13 @@
         for each column c, for each k with W[k, c] != 0:
             y[:, c] += panel[k][:] * W[k, c]
 
-A weight is multiplied by vectors of rows, so that nonzeros can be anywhere: the tile is transposed first, and
-transposed back for the epilogue, four columns at a time. The nonzeros of a column are stored with their k in the panel,
-padded to a multiple of four. On an in-order core, each product waits for its load, while a dense tile has all operands
-in registers: at 0.20 and 0.29 FMLA per cycle (llvm-mca, Cortex-A53 and A55) against 0.93, this kernel would need 70 to
-80 % zeros to be faster, so it declines these cores.
+Each weight is multiplied by vectors of rows, so that nonzeros may be at any position: the tile of rows is transposed
+first, and transposed back for the epilogue, four columns at a time. The nonzeros of a column are stored with their k in
+the panel, padded to a multiple of four. On an in-order core, each product waits for its load, while a dense tile has
+all operands in registers: this kernel does 0.20 and 0.29 FMLA per cycle (llvm-mca, Cortex-A53 and A55), a dense tile
+0.93. It would need 70 to 80 % zeros to be faster, so it declines these cores.
 
-Since products by zeros are skipped, the result may be finite where infinite or NaN data would make it NaN.
+Since products by zero weights are skipped, infinite or NaN data does not turn these products into NaN.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
@@ -72,7 +72,7 @@ class _SparseLayer:
 
     @property
     def places(self) -> int:
-        """Upper bound of stored weights, with each column padded to a multiple of four."""
+        """Upper bound of the number of stored weights, with each column padded to a multiple of four."""
         return _fours(self.nonzeros) + self.columns * LANES
 
     @property
@@ -93,12 +93,12 @@ def _fours(count: int) -> int:
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept float32 products of contiguous rows by constant weights, half or more of them 0, on out-of-order cores."""
+    """Accept float32 products by constant weights, at least half of them 0, on out-of-order cores."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     if core.vector_pipes == 1:
         return declined(
             NAME, "each product waits for a load on a core with one vector pipe", "2 vector pipes", core.name
@@ -123,14 +123,14 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     total = 0.0
     for _, rows, count in layer.tiles:
         vectors = -(-rows // LANES)
-        # Instructions for four weights: products, loads of vectors in pairs, of indices and weights, and the loop.
+        # Instructions per four weights: products, paired loads of vectors, loads of indices and weights, and the loop.
         instructions = LANES * (vectors * 1.5 + 2) + 5
         four = max(
             instructions / core.issue_width,
             LANES * vectors / core.vector_pipes,
             LANES * core.fmla_latency,
         )
-        # The padding of a column to a multiple of four is one and a half weights on average.
+        # Padding a column to a multiple of four adds one and a half weights on average.
         sums = (layer.nonzeros / LANES + layer.product.columns * 0.4) * four
         back = (
             layer.columns
@@ -145,7 +145,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the nonzero weights, their rows in the panel, the start of each column in units of four, bias, slopes."""
+    """Return the nonzero weights, their panel rows, column starts (in fours), the bias and PReLU slopes, if any."""
     layer = _layer(workload)
     (weights,) = weights_by_column(workload, constants, layer.product)
     order = fmla_tile.order(layer.product.rows.segments)
@@ -221,7 +221,7 @@ class _SparseTile:
             self._four(panel, row, i64(whole), rest)
 
     def _four(self, panel: tirx.Buffer, row: ir.Expr, four: ir.Expr, columns: int) -> None:
-        """Emit four columns, of which `columns` are part of the result."""
+        """Emit the sums and the epilogue of four columns; only the first `columns` are part of the result."""
         width = self._vectors * LANES
         sums = T.alloc_buffer((LANES * width,), "float32", layout=None)
         with T.serial(i64(0), i64(LANES)) as column:

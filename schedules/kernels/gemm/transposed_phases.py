@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decomposition of a transposed convolution into ordinary ones, each with some kernel taps and some outputs.
+"""Decomposition of a transposed convolution into ordinary convolutions, one per phase of its outputs.
 
-Nothing is computed that is not needed, and no zeros are put between the inputs. Phases of columns that meet the same
-inputs, as all do where the kernel is as wide as the stride, are neighbours in the output and become one product.
+A phase is the outputs with the same remainder modulo the strides; they use the same kernel taps. No zeros are inserted
+between the inputs, so no multiplication by zero is computed. Phases of columns that read the same inputs (all phases do
+if the kernel is as wide as the stride) are neighbours in the output and become one product.
 """
 
 from collections.abc import Iterator
@@ -29,9 +30,9 @@ class PhaseConvolution:
     """One ordinary convolution of the decomposition.
 
     Attributes:
-        rows: The matrix A, in data that is padded.
-        output: Layout of its rows in the output.
-        kernels: Kernels of its columns.
+        rows: The matrix A, in the data with its border.
+        output: Layout of the result's rows in the output.
+        kernels: For each phase that is part of the product, its kernel taps (rows, columns).
     """
 
     rows: ImplicitRows
@@ -40,7 +41,7 @@ class PhaseConvolution:
 
 
 def problem(geometry: Geometry) -> tuple[str, str, str] | None:
-    """Return why a transposed convolution is not decomposed (reason, limit and actual value), or None."""
+    """Return why a transposed convolution is not supported (reason, limit, actual value); None if it is supported."""
     if geometry.groups > 1:
         return "channels are in groups", "1 group", str(geometry.groups)
     if not all(phase.taps for axis in geometry.axes for phase in axis.phases()):
@@ -50,7 +51,7 @@ def problem(geometry: Geometry) -> tuple[str, str, str] | None:
 
 
 def pad_of(geometry: Geometry, value: float) -> OperandPadding | None:
-    """Return the border that the ordinary convolutions read around the data; None if they read none."""
+    """Return the padding of the data, filled with `value`, that the convolutions read; None if they read none."""
     (top, bottom), (left, right) = (axis.border() for axis in geometry.axes)
     border = (top, left, bottom, right)
     return OperandPadding.spatial(border, value) if any(border) else None
@@ -82,13 +83,13 @@ def parts(geometry: Geometry) -> tuple[PhaseConvolution, ...]:
 
 
 def weights_of(w: Array, kernels: Kernels) -> Array:
-    """Return the weights of a part, [columns, depth], from weights of the shape that `Geometry` describes."""
+    """Return one convolution's weights, [columns, depth], chosen from the weights of the transposed convolution."""
     chosen = [w[:, list(down)][:, :, list(across)].reshape(len(w), -1) for down, across in kernels]
     return np.concatenate(chosen)
 
 
 def _runs(phases: tuple[OutputPhase, ...]) -> Iterator[list[OutputPhase]]:
-    """Yield runs of consecutive phases that meet the same inputs."""
+    """Yield lists of consecutive phases that read the same inputs."""
     run: list[OutputPhase] = []
     for phase in phases:
         if run and _inputs(phase) != _inputs(run[0]):

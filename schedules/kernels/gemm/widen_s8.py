@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of a panel of int8 weights to floats in scratch memory, where the tiles of a task read it."""
+"""Conversion of a panel of int8 weights to floats in scratch memory, from which the tiles of a task read them."""
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
@@ -26,7 +26,7 @@ def widen(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, count: int) 
     Args:
         source: Flat int8.
         start: Offset of the first element in the source.
-        target: Flat float32, or float16: then values are `2**-FRACTION` times the integers.
+        target: Flat float32; or flat float16, which gets the integers times `2**-FRACTION`.
         count: Number of elements.
     """
     whole = count // LANES

@@ -3,13 +3,13 @@
 
     y = (x - mean) * rate * gamma + beta      rate = 1 / sqrt(variance + epsilon)
 
-L1 holds a row. The mean is computed first, then the squares of the differences, which is accurate where the mean is
-large; the order of both sums depends on the length alone. With eps = 2**-24 and k = length / 16 + 8 roundings that a
-value goes through in a sum, the error is at most
+A row is assumed to fit L1. The mean is computed first, then the sum of the squared differences from it, which is
+accurate for large means; the order of both sums depends on the length alone. With eps = 2**-24, and k = length / 16 + 8
+the number of roundings of an element in a sum, the error is at most
 
     2 k eps |gamma| rate (|x - mean| + mean |x|) + 2 eps |beta|
 
-A row of float16 goes through a copy in float32, and a float16 result is rounded once: 2**-11 of it more.
+A float16 row is copied to float32 first, and a float16 result is rounded once, which adds an error of 2**-11 of it.
 """
 
 import math
@@ -32,7 +32,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.rowwise.row_kernel import Params as Params
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.tir.emit import kernel_function, load
 
 NAME = "norm_f32"
@@ -48,13 +48,13 @@ BETWEEN = 40
 
 @dataclass(frozen=True)
 class NormRows:
-    """The rows that are normalised, and epsilon.
+    """The rows that are normalised, and the parameters of the norm.
 
     Attributes:
         count: Number of rows.
-        length: Elements of each row.
+        length: Number of elements of a row.
         centred: Whether the mean is subtracted.
-        epsilon: Added to the variance.
+        epsilon: The number that is added to the variance.
     """
 
     count: int
@@ -64,7 +64,7 @@ class NormRows:
 
 
 def _cycles(workload: Workload, rows: NormRows, params: Params, core: Core) -> float:
-    # Half an LDP a pass; FADD; FSUB, FMLA; FSUB, FMUL, FMLA, a store, and an LDP of gamma and beta.
+    # Per vector: half an LDP per pass; FADD; FSUB, FMLA; FSUB, FMUL, FMLA, a store, and an LDP of gamma and beta.
     vector = arithmetic(6.5) + scalar(2.5) if rows.centred else arithmetic(3.5) + scalar(1.5)
     vectors = len(row_vectors.starts(rows.length, LANES))
     vector += float_data.around(workload, copied=workload.operands[0].dtype != "float32")
@@ -72,7 +72,7 @@ def _cycles(workload: Workload, rows: NormRows, params: Params, core: Core) -> f
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return four elements of gamma, then four of beta if there is one, for each vector of a row."""
+    """Return one array: for each vector of a row, four elements of gamma, then four of beta if there is a beta."""
     rows = _KERNEL.rows(workload)
     padded = np.zeros((len(constants), max(LANES, rows.length)), np.float32)
     padded[:, : rows.length] = [constant.ravel() for constant in constants]
@@ -109,7 +109,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _left(source: tirx.Buffer, at: ir.Expr, mean: ir.Expr | None) -> ir.Expr:
-    """Load four elements and subtract the mean, if there is one."""
+    """Emit the load of four elements, minus the mean unless it is None."""
     values = load(source, at, LANES)
     return values if mean is None else T.Bind(values - tirx.Broadcast(mean, LANES))
 
@@ -130,7 +130,7 @@ def _statistics(source: tirx.Buffer, start: ir.Expr, rows: NormRows) -> tuple[ir
 
     def squared(part: ir.Expr, at: ir.Expr, count: int) -> ir.Expr:
         left = _left(source, start + at, mean)
-        # Lanes that fill a short row up hold 0, which is not the mean.
+        # The padding lanes of a short row are 0 and not the mean, so they must not be counted.
         if rows.length < LANES:
             left = tirx.Shuffle([left, _zero()], [i if i < rows.length else LANES + i for i in range(LANES)])
         left = T.Bind(row_vectors.fresh(left, count, 0))
@@ -150,7 +150,7 @@ def _zero() -> ir.Expr:
 
 
 def _read(workload: Workload) -> NormRows | Diagnostic:
-    refusal = refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
+    refusal = rejection_of(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape, attributes = workload.operands[0].shape, dict(workload.attributes)

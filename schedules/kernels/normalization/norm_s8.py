@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer norm and RMS norm of 8-bit rows, bit-exact to the numerics `qdq`.
 
-A row is read twice from L1: once for the sums of its values and of their squares, in integers; once to be normalised,
-four values a vector, and requantised by conversion, which is exact for any value. The few scalars between are in
-binary64. The last vector of a row overlaps the one before it where 16 does not divide its length.
+A row is read twice from L1. The first pass sums its values and their squares, in integers. The second pass normalises
+four values per vector, and requantises by conversion (FCVTNS), which is exact for any value. Scalars between the passes
+are computed in binary64. The last vector of a row overlaps the one before it if the length is no multiple of 16.
 """
 
 import math
@@ -27,7 +27,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.rowwise import row_vectors
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.tir.emit import i64, kernel_function, load, store, take
 
 
@@ -59,7 +59,7 @@ def _part(sums: tirx.Buffer, part: int) -> ir.Expr:
 
 
 def _added(sums: tirx.Buffer, values: ir.Expr, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Return both sums, with 16 int8 values added."""
+    """Return the two sums plus 16 int8 values, and plus their squares."""
     total, squares = _part(sums, 0), _part(sums, 1)
     if dot:
         ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
@@ -94,7 +94,7 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        dot: Whether sums are taken by SDOT.
+        dot: Whether SDOT computes the sums.
         parallel: Whether rows are spread over the runtime's threads.
     """
 
@@ -108,7 +108,7 @@ class QuantizedNormRows:
 
     Attributes:
         count: Number of rows.
-        length: Elements of each row.
+        length: Number of elements of a row.
         dtype: Dtype of the data.
         centred: Whether the mean is subtracted.
         spread: The constant b of the definition, which is added to n**2 times the variance.
@@ -126,13 +126,13 @@ class QuantizedNormRows:
 
 
 def _cycles(workload: Workload, rows: QuantizedNormRows, params: Params, core: Core) -> float:
-    # Loads of the row, twice, and of g and h.
+    # The row is loaded twice, g and h once.
     vector = arithmetic(SUMS[params.dot] + RESULT) + scalar(2 + VECTOR / LANES)
     return (vector * len(_starts(rows)) + scalar(BETWEEN)).cycles(core) * rows.count
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return 16 elements of g, then the same of h, for each vector of a row."""
+    """Return one array: for each vector of a row, 16 elements of g, then 16 of h."""
     rows = _KERNEL.rows(workload)
     pair = np.zeros((2, max(VECTOR, rows.length)), np.float32)
     pair[:, : rows.length] = [constant.ravel() for constant in constants]
@@ -150,7 +150,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
         def row(index: ir.Expr) -> None:
             at = T.Bind(index * rows.length)
-            # A short row is padded with the value that counts as 0.
+            # A row shorter than a vector is padded with the value that is 0 in the sums.
             source, start = row_vectors.staged(data, at, rows.length, VECTOR, _middle(rows))
             mean, rate = _statistics(rows, *sums_of(source, start, rows.length, dot=params.dot))
             _results(source, start, rows, (mean, rate), factor, output, at)
@@ -164,12 +164,12 @@ def _starts(rows: QuantizedNormRows) -> tuple[int, ...]:
 
 
 def _middle(rows: QuantizedNormRows) -> int:
-    """Return the number that is subtracted from values so that int8 holds them."""
+    """Return the number to subtract from values so that they fit int8: 128 for uint8, else 0."""
     return 128 if rows.dtype == "uint8" else 0
 
 
 def _statistics(rows: QuantizedNormRows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-    """Return (m, r) of a row, float32: m is subtracted from q as a float, and the difference is multiplied by r."""
+    """Return (m, r) of a row, float32, such that a normalised value is (float(q) - m) * r."""
     n = i64(rows.length)
     wide, wide_squares = T.Bind(tirx.Cast("int64", total)), T.Bind(tirx.Cast("int64", squares))
     length = tirx.FloatImm("float64", float(rows.length))
@@ -221,7 +221,7 @@ def _narrowed(words: Sequence[ir.Expr], rows: QuantizedNormRows, dtype: str) -> 
 
 
 def _read(workload: Workload) -> QuantizedNormRows | Diagnostic:
-    refusal = refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
+    refusal = rejection_of(workload, NAME, "norm of integers", COMPOSITES, RANGES)
     if refusal is not None:
         return refusal
     x, attributes = workload.operands[0], dict(workload.attributes)

@@ -5,9 +5,9 @@
     gates    look-ups in tables of int16, element by element
     cell, h  products of int16 in 32 bits, rounding shifts, SQXTN
 
-See `steps`, and `schedules.numerics.recurrent_integer`. SQRDMULH is the definition's product by 31 bits. A shift to the
-right rounds half away from zero: SRSHR rounds half up, after 1 is taken off negative values. Peepholes, projections and
-coupled gates are declined.
+See `steps`, and `schedules.numerics.recurrent_integer`. SQRDMULH computes the definition's product by a 31-bit
+multiplier. Right shifts of the definition round half away from zero: SRSHR rounds half up, so that 1 is subtracted from
+negative values first. Peepholes, projections and coupled gates are declined.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from schedules.intrinsics.narrow import sqrdmulh, sqshl, sqxtn16, srshr
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.recurrent.products_s8 import (
     Params as Params,
 )
@@ -78,12 +78,12 @@ _CELL = Cell("lstm", (Activation("sigmoid"), Activation("tanh"), Activation("tan
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept LSTMs with an input gate of their own, and without peepholes and projection."""
+    """Accept LSTMs with a separate input gate, without peepholes and without projection."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     return KernelMatch(f"integer LSTM of {layer.steps} steps, {layer.batch} x {layer.hidden}")
 
 
@@ -128,7 +128,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _LstmEmitter(StepEmitter):
-    """Emits all steps of all rows."""
+    """Emits the code of all steps for all rows of the batch."""
 
     def __init__(
         self,
@@ -139,11 +139,11 @@ class _LstmEmitter(StepEmitter):
         constants: Sequence[tirx.Buffer],
         output: tirx.Buffer,
     ) -> None:
-        """Allocate the int8 copy of the state.
+        """Store the buffers, and allocate the int8 copy of the state.
 
         Args:
             layer: The layer.
-            lstm: LSTM that each step computes.
+            lstm: The LSTM cell that each step computes.
             params: Parameters of the kernel.
             buffers: Flat buffers of the data and the states.
             constants: Flat buffers of the panels, offsets and tables.
@@ -154,14 +154,14 @@ class _LstmEmitter(StepEmitter):
         self.panels, self.offsets, self.tables = constants
 
     def narrow(self) -> None:
-        """Emit the int8 copy of the state, whose values have 8 bits."""
+        """Emit the int8 copy of the state, an int16 tensor whose values fit 8 bits."""
         self.row = i64(0)
         with T.serial(i64(0), i64(self.layer.batch)) as row:
             start, to = T.Bind(self.state(0, row)), T.Bind(row * pitch_of(self.layer))
             copies.copy(self.output, start, self.q, to, self.layer.hidden)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums, and the gates of vectors of units; the last vector may have fewer units."""
+        """Emit the sums and the gates of a block of units; its last vector may have fewer units."""
         vectors, rows = -(-units // LANES), [self.row + r for r in range(self.rows)]
 
         def offset(v: int) -> ir.Expr:
@@ -175,14 +175,14 @@ class _LstmEmitter(StepEmitter):
                 self.units(r, unit + LANES * v, min(LANES, units - LANES * v), totals)
 
     def units(self, r: int, unit: ir.Expr, count: int, totals: Sequence[ir.Expr]) -> None:
-        """Emit the gates, the cell and the output of up to four units, given the sums of their gates."""
+        """Emit the gates, the cell and the output of up to four units from the sums of their gates."""
         lstm, cell_at = self.lstm, T.Bind(self.state(1, r) + unit)
         width = self.cell.gates * self.layer.hidden
         start = (self.t * self.layer.batch + self.row + r) * width + unit
 
         def gate(number: int) -> ir.Expr:
             data = _load(self.x, start + number * self.layer.hidden, count)
-            # A product that saturates when it is shifted saturates 16 bits, too.
+            # If the left shift of a product saturates 32 bits, the result saturates 16 bits in any case.
             total = _wide(sqxtn16(_scaled(data, lstm.data[number]))) + _scaled(
                 totals[number], lstm.products[number]
             )
@@ -201,7 +201,7 @@ class _LstmEmitter(StepEmitter):
         _store(self.output, T.Bind(h), self.y + r * self.layer.hidden + unit, count)
 
     def entries(self, table: int, x: ir.Expr, count: int) -> ir.Expr:
-        """Emit look-ups of the first `count` lanes of an int16x4 in a table; the result is int32x4."""
+        """Emit table look-ups of the first `count` lanes of an int16x4; return int32x4."""
         x, first = T.Bind(x), (table << 16) - int(INT16.min)
 
         def entry(lane: int) -> ir.Expr:
@@ -211,21 +211,21 @@ class _LstmEmitter(StepEmitter):
 
 
 def _vector(element: Callable[[int], ir.Expr], count: int, dtype: str = "int16") -> ir.Expr:
-    """Emit a vector of `count` elements, filled up with zeros."""
+    """Emit a vector of four from the first `count` elements, with zeros in the other lanes."""
     elements = [T.Bind(element(lane)) for lane in range(count)]
     zeros = [tirx.IntImm(dtype, 0)] * (LANES - count)
     return T.Bind(tirx.Shuffle([*elements, *zeros], list(range(LANES))))
 
 
 def _load(buffer: tirx.Buffer, at: ir.Expr, count: int) -> ir.Expr:
-    """Load a vector of `count` elements from an offset, filled up with zeros."""
+    """Emit the load of `count` elements as a vector of four, with zeros in the other lanes."""
     if count == LANES:
         return load(buffer, at, LANES)
     return _vector(lambda lane: load(buffer, at + lane, 1), count, str(buffer.dtype))
 
 
 def _store(buffer: tirx.Buffer, value: ir.Expr, at: ir.Expr, count: int) -> None:
-    """Store the first `count` lanes of an int16x4."""
+    """Emit the store of the first `count` lanes of an int16x4."""
     if count == LANES:
         store(buffer, value, at, LANES)
         return
@@ -275,7 +275,7 @@ def _read(workload: Workload) -> RecurrentLayer | Diagnostic:
     if 0 in workload.operands[0].shape or not width:
         return declined(NAME, "a dimension is 0", "1 or more", str(workload.operands[0].shape))
     layer = RecurrentLayer(_CELL, steps, batch, width // _CELL.gates, lengths=False)
-    # Of |h - z| < 2^8 and |w| <= 2^7, offsets included.
+    # |h - z| < 2^8 and |w| <= 2^7; offsets are included.
     left = max(0, *(scale.shift for scale in lstm.products))
     bits = 15 + layer.hidden.bit_length() + left
     if bits > HEADROOM or lstm.hidden.shift > 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 products with the state, by SDOT or SMULL, for the kernels of recurrent layers: tiles, panels, sums."""
+"""int8 products of state and weights, by SDOT or SMULL, for kernels of recurrent layers: tiles, panels and sums."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from schedules.cores import Core
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import Cost, again, arithmetic
+from schedules.kernels.common.cost_model import Cost, arithmetic, rereading_cycles
 from schedules.kernels.gemm import implicit_rows
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.product import reordered
@@ -36,9 +36,9 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        rows: Rows of the batch in a register tile.
-        vectors: Largest number of vectors of four columns in a register tile: gates times vectors of units.
-        dot: Whether products are by SDOT; else by SMULL.
+        rows: Number of rows of the batch in a register tile.
+        vectors: Maximum number of vectors of four columns in a register tile: gates times vectors of units.
+        dot: Whether SDOT computes the products; else SMULL.
     """
 
     rows: int
@@ -58,14 +58,14 @@ def pitch_of(layer: RecurrentLayer) -> int:
 
 
 def reading_of(layer: RecurrentLayer, params: Params) -> Reading:
-    """Return how the int8 rows are read."""
+    """Return how the int8 rows of the state are loaded."""
     unit = K_STEP if params.dot else HALF
     depth = -(-layer.hidden // unit) * unit
     return Reading.in_vectors(implicit_rows.linear(layer.batch, depth), unit)
 
 
 def candidates_of(layer: RecurrentLayer, core: Core) -> tuple[Params, ...]:
-    """Return every register tile that fits a layer."""
+    """Return the parameters of every register tile that is useful for a layer."""
     dot = FEATURE in core.features
     return tuple(
         Params(rows, vectors, dot)
@@ -81,7 +81,7 @@ def cycles_of(layer: RecurrentLayer, params: Params, core: Core, after: Callable
         layer: The layer.
         params: Parameters of the kernel.
         core: The core.
-        after: Instructions after the sums of a block: (vectors of units, gates) to those of each row.
+        after: Returns the instructions per row after the sums of a block, for (vectors of units, gates).
     """
     full, rest = divmod(layer.batch, params.rows)
     weights = len(reading_of(layer, params).order()) * width_of(layer, params.vectors)
@@ -95,12 +95,12 @@ def cycles_of(layer: RecurrentLayer, params: Params, core: Core, after: Callable
                 ).cycles(core)
                 for gates, block, _ in columns_of(layer, params.vectors)
             )
-            total += tiles * (blocks + again(weights, 1, weights, core))
+            total += tiles * (blocks + rereading_cycles(weights, 1, weights, core))
     return total * layer.steps
 
 
 def _sums_cost(layer: RecurrentLayer, rows: int, vectors: int, params: Params, core: Core) -> Cost:
-    """Return the cost of the sums of a tile."""
+    """Return the cost of a tile's sums over k."""
     reading = reading_of(layer, params)
     if params.dot:
         return sdot_tile.cost(rows, vectors, reading, core, reload=False)
@@ -108,9 +108,9 @@ def _sums_cost(layer: RecurrentLayer, rows: int, vectors: int, params: Params, c
 
 
 def panels_of(layer: RecurrentLayer, params: Params, weights: Array) -> Array:
-    """Return int8 weights [hidden, gates * hidden] as panels, one behind the other."""
+    """Return int8 weights [hidden, gates * hidden] packed into consecutive panels, flat."""
     columns, reading = packed(layer, params.vectors, weights).T, reading_of(layer, params)
-    # Zeros up to the depth that is read.
+    # Pad with zeros to the number of elements that vectors read.
     deep = np.pad(columns, ((0, 0), (0, reading.rows.depth - columns.shape[1])))
     columns = reordered(deep, reading.order())
     panels, column = [], 0
@@ -126,8 +126,8 @@ def panels_of(layer: RecurrentLayer, params: Params, weights: Array) -> Array:
 
 
 def alloc_rows(layer: RecurrentLayer) -> tirx.Buffer:
-    """Allocate the int8 rows of a state."""
-    # Longer by one vector, since vectors may be read past the end of the last row.
+    """Allocate the buffer for the int8 rows of a state."""
+    # One vector longer than the rows, because vector loads may reach past the end of the last row.
     return T.alloc_buffer((layer.batch * pitch_of(layer) + VECTOR,), "int8", layout=None)
 
 
@@ -139,15 +139,15 @@ def multiply(
     column: ir.Expr,
     begin: Sequence[Callable[[], ir.Expr]],
 ) -> Accumulator:
-    """Emit the sums of vectors of columns for some rows.
+    """Emit the sums over k of some rows by vectors of columns; return the function that loads a sum.
 
     Args:
         layer: The layer.
         params: Parameters of the kernel.
         buffers: The int8 rows and the panels.
-        rows: Numbers of the rows.
-        column: The first column.
-        begin: For each vector of columns, what emits its start value, int32x4.
+        rows: Indices of the rows.
+        column: Index of the first column, counted through the panels.
+        begin: For each vector of columns, a function that emits its initial value, int32x4.
     """
     q, panels = buffers
     count, reading = len(begin), reading_of(layer, params)
@@ -159,5 +159,5 @@ def multiply(
         return lambda r, v: acc.vload([i64((r * count + v) * LANES)], "int32x4")
     width = count * LANES
     acc = mlal_tile.multiply(q, starts, panels, panel, width, reading.chunks(), CHAIN, flipped=False)
-    # Added after the sums over k, which leave no registers for it.
+    # The initial value is added after the sum over k, because the sum uses all registers.
     return lambda r, v: mlal_tile.sums(acc, width, r, LANES * v) + begin[v]()

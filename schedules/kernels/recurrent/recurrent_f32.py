@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""float32 LSTM, GRU and RNN as one loop over the steps: the product with the state by FMLA, then the gates.
+"""float32 LSTM, GRU and RNN as one loop over the steps: the product of state and weights by FMLA, then the gates.
 
     y[t] = cell(x[t] + h R, states)    where x is the product with the data, computed before for all steps
 
@@ -21,7 +21,7 @@ from schedules.intrinsics.pin import barrier, pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, KernelMatch, taken
-from schedules.kernels.common.cost_model import again, scalar
+from schedules.kernels.common.cost_model import rereading_cycles, scalar
 from schedules.kernels.recurrent.steps import (
     RecurrentLayer,
     StepEmitter,
@@ -71,8 +71,8 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        rows: Rows of the batch in a register tile.
-        vectors: Largest number of vectors of four columns in a register tile: gates times vectors of units.
+        rows: Number of rows of the batch in a register tile.
+        vectors: Maximum number of vectors of four columns in a register tile: gates times vectors of units.
         parallel: Whether tiles of rows are spread over the runtime's threads.
     """
 
@@ -99,7 +99,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every tile that fits; calls of several tiles that are long enough are parallel."""
+    """Return the parameters of every tile that fits the registers; long calls of several tiles are parallel."""
     layer = _layer(workload)
     found = [
         Params(rows, vectors)
@@ -123,12 +123,14 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     total = 0.0
     for rows, tiles in ((params.rows, full), (rest, 1)):
         if rows and tiles:
-            total += tiles * (_step_cycles(layer, rows, params, core) + again(weights, 1, weights, core))
+            total += tiles * (
+                _step_cycles(layer, rows, params, core) + rereading_cycles(weights, 1, weights, core)
+            )
     return total * layer.steps
 
 
 def _step_cycles(layer: RecurrentLayer, rows: int, params: Params, core: Core) -> float:
-    """Return the cycles of a step of a tile of rows."""
+    """Return the cycles of one step for a tile of rows."""
     total, segments = 0.0, ((0, layer.hidden),)
     activations = activation_instructions(layer.cell)
     for gates in layer.passes:
@@ -141,7 +143,7 @@ def _step_cycles(layer: RecurrentLayer, rows: int, params: Params, core: Core) -
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the weights in panels, then the other constants as they are."""
+    """Return the weights packed into panels, then the other constants unchanged."""
     layer = _layer(workload)
     r, panels, column = constants[workload.operands[1].index], [], 0
     columns = packed(layer, params.vectors, r)
@@ -166,7 +168,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _FloatStepEmitter(StepEmitter):
-    """Emits the steps of a tile of rows."""
+    """Emits the code of all steps for a tile of rows, in float32."""
 
     def __init__(
         self,
@@ -180,7 +182,7 @@ class _FloatStepEmitter(StepEmitter):
         self.panels = panels
 
     def tile(self, row: ir.Expr, rows: int) -> None:
-        """Emit all steps of `rows` rows from `row`."""
+        """Emit all steps for the `rows` rows from row `row` on."""
         layer = self.layer
         self.begin_states(row, rows)
         if len(layer.passes) > 1:
@@ -189,7 +191,7 @@ class _FloatStepEmitter(StepEmitter):
             self.step(row, rows)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums, which start at the products with the data, and the gates."""
+        """Emit the sums and the gates of a block of units; the sums start from the products of data and weights."""
         hidden, vectors = self.layer.hidden, -(-units // LANES)
         columns = len(gates) * vectors
         acc = T.alloc_buffer((self.rows * columns * LANES,), "float32", layout=None)
@@ -216,9 +218,9 @@ class _FloatStepEmitter(StepEmitter):
         self.finish(gates, unit, units, total)
 
     def sums(self, tile: fmla_tile.TileBuffers, starts: Sequence[ir.Expr], panel: ir.Expr) -> None:
-        """Emit the sums over k, four per iteration, so that one LDP can load each pair of vectors of the panel.
+        """Emit the sums over k, four k per iteration, so that one LDP can load each pair of vectors of the panel.
 
-        A barrier keeps LLVM from unrolling the loop for in-order cores and loading far ahead.
+        A barrier prevents LLVM from unrolling the loop for in-order cores, where it would load far ahead and spill.
         """
         whole, rest = divmod(self.layer.hidden, LANES)
         if whole:

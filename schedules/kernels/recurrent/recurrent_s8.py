@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, RNN and GRU whose product with the state is one of 8-bit integers, as one loop over the steps.
+"""LSTM, RNN and GRU whose state is quantised to 8 bits and multiplied by integers, as one loop over the steps.
 
-    y[t] = cell(x[t] + float(sum over k of (q[k] - z) R[k, n]) * (s scale[n]), states)      q, s, z of h, each step
+    y[t] = cell(x[t] + float(sum over k of (q[k] - z) R[k, n]) * (s scale[n]), states)     q, s, z: h quantised at t
 
 See `steps`, and `schedules.numerics.recurrent_dynamic`. Each step first quantises all rows of the state to int8, which
 SDOT (or SMULL on cores without it) multiplies; the zero points' contribution is added to the sums. Nine-bit weights are
@@ -28,7 +28,7 @@ from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import arithmetic
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
 from schedules.kernels.recurrent.products_s8 import (
@@ -76,11 +76,11 @@ QUANTIZED = 12.0
 
 @dataclass(frozen=True)
 class _Integers:
-    """A layer with an integer product with the state.
+    """A recurrent layer whose quantised state is multiplied by integer weights.
 
     Attributes:
         layer: The recurrent layer.
-        symmetric: Whether the state is quantised per row without zero point; else per tensor with one.
+        symmetric: Whether the state is quantised per row without zero point; else per tensor with a zero point.
         shifted: Whether weights have nine bits.
     """
 
@@ -95,7 +95,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(integers, Diagnostic):
         return integers
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     layer = integers.layer
     return KernelMatch(
         f"int8 {layer.cell.kind.upper()} of {layer.steps} steps, {layer.batch} x {layer.hidden}"
@@ -123,7 +123,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the weight panels, then per column weight sums, scales and any shifts, then the other constants."""
+    """Return weight panels, weight sums, scales, shifts (nine-bit weights only), then the other constants."""
     integers = _integers(workload)
     layer, most = integers.layer, params.vectors
     r, scale = (constants[operand.index] for operand in workload.operands[1:3])
@@ -153,7 +153,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Int8StepEmitter(StepEmitter):
-    """Emits all steps of all rows."""
+    """Emits the code of all steps for all rows of the batch, with a quantised state."""
 
     def __init__(
         self,
@@ -163,13 +163,13 @@ class _Int8StepEmitter(StepEmitter):
         by_column: Sequence[tirx.Buffer],
         output: tirx.Buffer,
     ) -> None:
-        """Allocate the buffers of the quantised state.
+        """Store the buffers, and allocate those of the quantised state.
 
         Args:
             integers: The layer.
             params: Parameters of the kernel.
             buffers: Flat buffers of the data, the states and the operands after them.
-            by_column: Buffers of the weight panels, weight sums, scales and any shifts.
+            by_column: Buffers of the weight panels, weight sums, scales and, for nine-bit weights, shifts.
             output: Flat buffer of the output.
         """
         super().__init__(integers.layer, params.vectors, buffers, output)
@@ -182,7 +182,7 @@ class _Int8StepEmitter(StepEmitter):
         self.zero: ir.Expr | None = None
 
     def quantize(self) -> None:
-        """Emit the quantisation of the state: integers, scale of each row and, for nine-bit weights, row sums."""
+        """Emit the quantisation of the state: int8 values, scales of rows and, for nine-bit weights, sums of rows."""
         self.row = i64(0)
         if not self.integers.symmetric:
             self._uint8()
@@ -199,7 +199,7 @@ class _Int8StepEmitter(StepEmitter):
                 self._sum(row)
 
     def _uint8(self) -> None:
-        """Emit scale and zero point of the whole state; the zero point is that of integers - 128."""
+        """Emit scale and zero point of the whole state; 128 is subtracted from uint8 values and zero point."""
         size, start = self.layer.batch * self.layer.hidden, self.state(0, 0)
         low, high = (self._end(start, size, name) for name in ("minimum", "maximum"))
         span = T.Bind(high - low)
@@ -210,7 +210,7 @@ class _Int8StepEmitter(StepEmitter):
         self.zero = T.Bind(zero - FLIP)
 
     def _symmetric(self, start: ir.Expr, row: ir.Expr) -> ir.Expr:
-        """Emit the scale of a row, and return the reciprocal that its elements are multiplied by, float32x4."""
+        """Emit the scale of a row; return its reciprocal, by which the elements are multiplied, float32x4."""
         most = self._end(start, self.layer.hidden, "maximum", absolute=True)
         most = T.Bind(tirx.Select(most == 0, tirx.FloatImm("float32", 1.0), most))
         largest = tirx.FloatImm("float32", MOST)
@@ -218,7 +218,7 @@ class _Int8StepEmitter(StepEmitter):
         return T.Bind(tirx.Broadcast(T.Bind(largest / most), LANES))
 
     def _end(self, start: ir.Expr, size: int, name: str, *, absolute: bool = False) -> ir.Expr:
-        """Emit the minimum or maximum of elements of the state and 0."""
+        """Emit the minimum or maximum of 0 and the elements of a range of the state."""
         data, at = row_vectors.staged(self.output, start, size, LANES, 0.0)
 
         def join(a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -234,7 +234,7 @@ class _Int8StepEmitter(StepEmitter):
         return T.Bind(last(last(ends[0], ends[1]), last(ends[2], ends[3])))
 
     def _bytes(self, start: ir.Expr, row: ir.Expr, rounded: Callable[[ir.Expr], ir.Expr]) -> None:
-        """Emit the int8 elements of a row, in vectors of 16, given the conversion of float32x4 to int32x4."""
+        """Emit the int8 elements of a row, 16 per vector; `rounded` converts float32x4 to int32x4."""
         whole, rest = divmod(self.layer.hidden, VECTOR)
         to = T.Bind(row * self.pitch)
 
@@ -257,7 +257,7 @@ class _Int8StepEmitter(StepEmitter):
             copies.fill(last, i64(0), VECTOR, 0.0)
             copies.copy(self.output, start + whole * VECTOR, last, i64(0), rest)
             vector(last, i64(0), to + whole * VECTOR)
-            # Write zeros after the end of the row, which add nothing to sums.
+            # Write zeros after the end of the row, so that sums over whole vectors are those of the row.
             copies.fill(self.q, to + self.layer.hidden, VECTOR - rest, 0)
 
     def _sum(self, row: ir.Expr) -> None:
@@ -279,7 +279,7 @@ class _Int8StepEmitter(StepEmitter):
         store(self.sums_of, (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]), row, 1)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums, their dequantisation, and the gates."""
+        """Emit the sums of a block of units, their dequantisation, and the gates."""
         vectors = -(-units // LANES)
         sums = self.multiply(len(gates) * vectors, column)
         steps = [load(self.steps_of, self.row + r, 1) for r in range(self.rows)]
@@ -302,13 +302,13 @@ class _Int8StepEmitter(StepEmitter):
         self.finish(gates, unit, units, total)
 
     def multiply(self, count: int, column: ir.Expr) -> Accumulator:
-        """Emit the sums of `count` vectors of columns from `column`, minus the zero point's contribution."""
+        """Emit the sums of `count` vectors of columns from `column` on, minus the zero point's contribution."""
         rows = [self.row + r for r in range(self.rows)]
         begin = [partial(self.less_zero, column + LANES * v) for v in range(count)]
         return multiply(self.layer, self.params, (self.q, self.panels), rows, column, begin)
 
     def less_zero(self, column: ir.Expr) -> ir.Expr:
-        """Return minus the zero point's contribution to the sums of four columns, int32x4."""
+        """Return -zero point * weight sums for four columns, int32x4; zeros without a zero point."""
         if self.zero is None:
             return tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
         return T.Bind(load(self.sums, column, LANES) * tirx.Broadcast(-self.zero, LANES))

@@ -2,9 +2,9 @@
 """Common parts of the kernels of recurrent layers: blocks of units, the loop over the steps, states, and gates.
 
 The weights of a block of units, with all gates side by side, form one panel, so that the sums of all gates of a unit
-are in registers when its gates are computed. The states are stored in the last rows of the output. A step writes its h
-to another place than the state, which all its blocks read, and copies it to the state at its end. A GRU whose reset
-gate comes before its product takes two passes per step.
+are in registers when its gates are computed. The states are stored in the last rows of the output. All blocks of a
+step read the state h; so the new h is written to a different row first, and copied to the state at the end of the step.
+A GRU whose reset gate comes before its product takes two passes per step.
 """
 
 from abc import ABC, abstractmethod
@@ -36,14 +36,14 @@ number of lanes, and (gate, unit) of the start value.
 
 @dataclass(frozen=True)
 class RecurrentLayer:
-    """A recurrent layer.
+    """A recurrent layer: its cell and sizes.
 
     Attributes:
         cell: Cell that each step computes.
         steps: Number of steps.
         batch: Number of sequences.
         hidden: Number of units.
-        lengths: Whether sequences have lengths.
+        lengths: Whether each sequence of the batch has a length, an operand.
     """
 
     cell: Cell
@@ -59,17 +59,17 @@ class RecurrentLayer:
 
     @property
     def passes(self) -> tuple[tuple[int, ...], ...]:
-        """For each pass of a step, the gates whose sums it computes."""
+        """The gates whose sums each pass of a step computes."""
         gates = tuple(range(self.cell.gates))
         late = self.cell.kind == "gru" and not self.cell.linear_before_reset
         return (gates[:-1], gates[-1:]) if late else (gates,)
 
     def blocks(self, gates: Sequence[int], most: int) -> tuple["UnitBlocks", ...]:
-        """Return the blocks of units of a pass: full ones, then the remainder.
+        """Return the blocks of units of a pass: the full blocks, then a block of the remaining units.
 
         Args:
             gates: The gates of the pass.
-            most: Largest number of vectors of columns in a block: gates times vectors of units.
+            most: Maximum number of vectors of columns in a block: gates times vectors of units.
         """
         vectors = max(1, most // len(gates))
         whole, rest = divmod(self.hidden, vectors * LANES)
@@ -82,9 +82,9 @@ class UnitBlocks:
     """Consecutive blocks with equal numbers of units.
 
     Attributes:
-        first: The first unit.
+        first: Index of the first unit.
         count: Number of blocks.
-        units: Units per block.
+        units: Number of units per block.
     """
 
     first: int
@@ -93,12 +93,12 @@ class UnitBlocks:
 
     @property
     def vectors(self) -> int:
-        """Vectors per block and gate."""
+        """Number of vectors per block and gate."""
         return -(-self.units // LANES)
 
 
 def columns_of(layer: RecurrentLayer, most: int) -> list[tuple[Sequence[int], UnitBlocks, int]]:
-    """Return, for each panel in order, the gates of its pass, its block, and its first unit."""
+    """Return (gates of the pass, blocks, first unit) of each panel, in the order of panels."""
     return [
         (gates, block, block.first + index * block.units)
         for gates in layer.passes
@@ -108,11 +108,11 @@ def columns_of(layer: RecurrentLayer, most: int) -> list[tuple[Sequence[int], Un
 
 
 def packed(layer: RecurrentLayer, most: int, columns: Array) -> Array:
-    """Reorder values per column from gate by gate to the order of panels, padding vectors with zeros.
+    """Reorder one value per column from gate-major order to the order of panels, padding vectors with zeros.
 
     Args:
         layer: The layer.
-        most: Largest number of vectors of columns in a block, as for `RecurrentLayer.blocks`.
+        most: Maximum number of vectors of columns in a block, as for `RecurrentLayer.blocks`.
         columns: Values, [..., gates * hidden].
     """
     lead = columns.shape[:-1]
@@ -125,7 +125,7 @@ def packed(layer: RecurrentLayer, most: int, columns: Array) -> Array:
 
 
 def width_of(layer: RecurrentLayer, most: int) -> int:
-    """Return the number of columns after `packed`, padding included."""
+    """Return the number of columns in all panels, padding included."""
     return sum(len(gates) * block.vectors * LANES for gates, block, _ in columns_of(layer, most))
 
 
@@ -138,7 +138,7 @@ def layer_of(
         workload: Any workload.
         name: Name of the kernel, for the rejection.
         composites: Composites that the kernel supports.
-        first: The operand that is the first state.
+        first: Index of the operand that is the first state.
     """
     if workload.composite not in composites:
         reason = "composite is no recurrent layer of this kind"
@@ -155,12 +155,12 @@ def layer_of(
 
 
 def constants_of(workload: Workload, first: int) -> list[Operand]:
-    """Return the constants among the operands from number `first` on, which kernels read without packing."""
+    """Return the constants among the operands from index `first` on, which kernels read without packing."""
     return [operand for operand in workload.operands[first:] if operand.kind == "constant"]
 
 
 def arguments_of(workload: Workload, first: int, packed: Sequence[TensorSpec]) -> list[TensorSpec]:
-    """Return shape and dtype of a kernel's arguments: inputs, packed weights, other constants, the output.
+    """Return (shape, dtype) of a kernel's arguments: inputs, packed weights, other constants, output.
 
     Args:
         workload: Workload that the kernel computes.
@@ -176,7 +176,7 @@ def arguments_of(workload: Workload, first: int, packed: Sequence[TensorSpec]) -
 def buffers_of(
     workload: Workload, first: int, arguments: Sequence[tirx.Buffer]
 ) -> tuple[list[tirx.Buffer], list[tirx.Buffer], tirx.Buffer]:
-    """Return the buffers of the data and of the operands from number `first` on; of packed weights; of the output.
+    """Return three items: the buffers of data and operands from index `first` on, of packed weights, of the output.
 
     Args:
         workload: Workload that the kernel computes.
@@ -194,13 +194,13 @@ def buffers_of(
 
 
 def activation_instructions(cell: Cell) -> float:
-    """Return the instructions of a cell's activations for a vector of each gate, if all are used equally often."""
+    """Return the instructions of the activations of all gates per vector of units, by the mean of the functions."""
     total = sum(activation_f32.INSTRUCTIONS.get(each.name, 4.0) for each in cell.activations)
     return total * cell.gates / len(cell.activations)
 
 
 class StepEmitter(ABC):
-    """Emits the steps of a tile of rows; subclasses emit the sums."""
+    """Base class of the emitters of recurrent layers: states, loop over steps and gates; subclasses emit the sums."""
 
     def __init__(
         self, layer: RecurrentLayer, most: int, buffers: Sequence[tirx.Buffer], output: tirx.Buffer
@@ -209,7 +209,7 @@ class StepEmitter(ABC):
 
         Args:
             layer: The layer.
-            most: Largest number of vectors of columns in a block, as for `RecurrentLayer.blocks`.
+            most: Maximum number of vectors of columns in a block, as for `RecurrentLayer.blocks`.
             buffers: Flat buffers of the data, the states and the operands after them.
             output: Flat buffer of the output.
         """
@@ -220,7 +220,7 @@ class StepEmitter(ABC):
         self.reset: list[tirx.Buffer] = []
 
     def begin_states(self, row: ir.Expr, rows: int) -> None:
-        """Emit copies of the initial states of `rows` rows from `row`."""
+        """Emit copies of the initial states of the `rows` rows from row `row` on."""
         self.row = row
         start = T.Bind(row * self.layer.hidden)
         for number, state in enumerate(self.first):
@@ -239,7 +239,7 @@ class StepEmitter(ABC):
 
         Args:
             rows: Rows of a tile.
-            begin: Emits what each step computes from the whole state before its tiles of rows.
+            begin: Emits the code at the start of each step that uses the state of all rows.
         """
         full, rest = divmod(self.layer.batch, rows)
         self.begin_states(i64(0), self.layer.batch)
@@ -254,7 +254,7 @@ class StepEmitter(ABC):
                 self.step(i64(full * rows), rest)
 
     def step(self, row: ir.Expr, rows: int) -> None:
-        """Emit one step of `rows` rows from `row`."""
+        """Emit one step for the `rows` rows from row `row` on."""
         layer = self.layer
         self.row, self.rows = row, rows
         self.y = T.Bind(self.t * layer.step_size + row * layer.hidden)
@@ -268,12 +268,12 @@ class StepEmitter(ABC):
         self.end_step()
 
     def state(self, number: int, row: int) -> ir.Expr:
-        """Return the offset of a row of a state in the output."""
+        """Return the offset in the output of row `row` of state `number`."""
         layer = self.layer
         return i64((layer.steps + number) * layer.step_size) + (self.row + row) * layer.hidden
 
     def end_step(self) -> None:
-        """Emit the copy of a step's output to the state, or zeros to the output past the end of a sequence."""
+        """Emit the copy of a step's output to the state; past the end of a sequence, emit zeros as output instead."""
         hidden = self.layer.hidden
         if not self.layer.lengths:
             copies.copy(self.output, self.y, self.output, self.state(0, 0), self.rows * hidden)
@@ -286,7 +286,7 @@ class StepEmitter(ABC):
                     copies.fill(self.output, self.y + r * hidden, hidden, 0.0)
 
     def blocks(self, gates: Sequence[int], block: UnitBlocks, column: int) -> int:
-        """Emit the blocks of a pass whose columns begin at `column`; return the end of their columns."""
+        """Emit the blocks of a pass whose columns start at `column`; return the index after their last column."""
         size = len(gates) * block.vectors * LANES
         if block.count == 1:
             self.block(gates, i64(block.first), block.units, i64(column))
@@ -298,10 +298,10 @@ class StepEmitter(ABC):
 
     @abstractmethod
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums and the gates of `units` units from `unit`, whose columns begin at `column`."""
+        """Emit the sums and the gates of the `units` units from unit `unit` on; their columns start at `column`."""
 
     def finish(self, gates: Sequence[int], unit: ir.Expr, units: int, total: Total) -> None:
-        """Emit the gates of `units` units from `unit`, whose sums `total` emits."""
+        """Emit the gates of the `units` units from unit `unit` on; `total` emits their sums."""
         for r in range(self.rows):
             for at, lanes in copies.pieces(units, LANES):
                 begins = [(gate, unit + at) for gate in gates]
@@ -309,13 +309,13 @@ class StepEmitter(ABC):
                 _Gates(self, r, unit + at, lanes).emit(gates, totals)
 
     def begin(self, row: int, gate: int, unit: ir.Expr, lanes: int) -> ir.Var:
-        """Return the start value of a gate's sum: the product with the data, or the bias if that is added later."""
+        """Return the initial value of a gate's sum: the product of data and weights, or a late bias."""
         if self.cell.linear_before_reset and gate == self.cell.gates - 1:
             return load(self.rest[0], unit, lanes)
         return self.data(row, gate, unit, lanes)
 
     def data(self, row: int, gate: int, unit: ir.Expr, lanes: int) -> ir.Var:
-        """Return a gate's product with the data."""
+        """Return a gate's product of data and weights, which was computed before the loop."""
         width = self.cell.gates * self.layer.hidden
         start = (self.t * self.layer.batch + self.row + row) * width + gate * self.layer.hidden
         return load(self.x, start + unit, lanes)
@@ -325,12 +325,12 @@ class _Gates:
     """Emits the gates of one vector of units."""
 
     def __init__(self, emitter: StepEmitter, row: int, unit: ir.Expr, lanes: int) -> None:
-        """Set up `lanes` units from `unit` of a row of the tile."""
+        """Store the row of the tile and its `lanes` units from unit `unit` on."""
         self.of, self.cell, self.row, self.unit, self.lanes = emitter, emitter.cell, row, unit, lanes
         self.v = Vector(lanes)
 
     def emit(self, gates: Sequence[int], totals: Sequence[ir.Expr]) -> None:
-        """Emit the gates of a pass from their sums `totals`, and store the results."""
+        """Emit the gates of a pass from their sums `totals`, and the stores of the results."""
         if self.cell.kind == "lstm":
             self.lstm(totals)
         elif self.cell.kind == "rnn":
@@ -351,7 +351,7 @@ class _Gates:
     def lstm(self, totals: Sequence[ir.Expr]) -> None:
         """Emit c' = f c + i g and h' = o u(c')."""
         old = self.state(1)
-        if self.cell.peepholes:  # the output gate waits for the new cell
+        if self.cell.peepholes:  # with a peephole, the output gate reads the new cell
             i, f = (self.activated(0, self.seeing(totals[gate], gate, old)) for gate in (0, 2))
         else:
             i, o, f = (self.activated(0, total) for total in totals[:3])
@@ -368,7 +368,7 @@ class _Gates:
         store(self.of.output, c, self.of.state(1, self.row) + self.unit, self.lanes)
 
     def seeing(self, total: ir.Expr, gate: int, cell: ir.Expr) -> ir.Var:
-        """Return a gate's sum plus its product of the cell and a peephole."""
+        """Return a gate's sum plus cell * peephole weight, if there are peepholes."""
         at = i64(gate * self.of.layer.hidden) + self.unit
         return self.v.fma(load(self.of.rest[0], at, self.lanes), cell, total)
 
@@ -378,16 +378,16 @@ class _Gates:
         self.put(self.v.fma(z, T.Bind(self.state(0) - new), new))
 
     def state(self, number: int) -> ir.Var:
-        """Return the state before the step."""
+        """Return the vector of state `number` before the step."""
         return load(self.of.output, self.of.state(number, self.row) + self.unit, self.lanes)
 
     def put(self, h: ir.Expr) -> None:
-        """Store h of the step."""
+        """Emit the store of h of the step."""
         at = self.of.y + self.row * self.of.layer.hidden + self.unit
         store(self.of.output, h, at, self.lanes)
 
     def activated(self, number: int, x: ir.Expr) -> ir.Var:
-        """Emit one of the cell's activations."""
+        """Emit the cell's activation `number` of x."""
         activation, limit = self.cell.activations[number], self.cell.clip
         if limit:
             x = self.v.minimum(self.v.maximum(x, -limit), limit)

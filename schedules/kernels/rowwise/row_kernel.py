@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel interface of row-by-row kernels: which workloads they take, and when threads pay."""
+"""The common implementation of kernels that compute row by row: accepted workloads, threads and estimates."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import KernelMatch, declined, missing_feature, taken
 
 
 class Rows(Protocol):
@@ -21,12 +21,12 @@ class Rows(Protocol):
 
     @property
     def length(self) -> int:
-        """Elements of a row."""
+        """Number of elements of a row."""
 
 
 @dataclass(frozen=True)
 class Params:
-    """Parameters of a kernel that has nothing to tune.
+    """Parameters of a kernel without tuning parameters.
 
     Attributes:
         parallel: Whether rows are spread over the runtime's threads.
@@ -46,8 +46,8 @@ class RowKernel(Generic[R, P]):
     Attributes:
         name: Name of the kernel.
         read: Parses a workload.
-        what: Returns what the kernel computes of a workload's rows, in words.
-        serial: Returns the parameters for a core, for one thread.
+        what: Returns a description of a workload's computation, for reports.
+        serial: Returns the parameters for a core and one thread.
         cycles: Estimates one call on one core with all loads in L1.
     """
 
@@ -61,17 +61,17 @@ class RowKernel(Generic[R, P]):
         """Accept the workloads that can be parsed, on cores with NEON."""
         rows = self.read(workload)
         if not core.neon:
-            return lacking(self.name, "neon", core)
+            return missing_feature(self.name, "neon", core)
         if isinstance(rows, Diagnostic):
             return rows
         return KernelMatch(f"{self.what(workload)} of {rows.count} rows of {rows.length}")
 
     def rows(self, workload: Workload) -> R:
-        """Return the rows of a workload that matches."""
+        """Return the parsed rows of a workload that `matches` accepts."""
         return taken(self.read(workload), workload)
 
     def default(self, workload: Workload, core: Core) -> P:
-        """Return the parameters for a core, with threads if the call is long enough and has several rows."""
+        """Return the parameters for a core; long calls of several rows are parallel."""
         serial = self.serial(core)
         long = self.estimate(workload, serial, core) >= threads.PARALLEL_CYCLES
         params: P = replace(serial, parallel=self.rows(workload).count > 1 and long)
@@ -86,17 +86,17 @@ class RowKernel(Generic[R, P]):
         return self.cycles(workload, self.rows(workload), params, core)
 
 
-def refused(
+def rejection_of(
     workload: Workload, kernel: str, what: str, composites: Collection[str], dtypes: Collection[str]
 ) -> Diagnostic | None:
-    """Return why a row-by-row kernel does not take a workload, or None.
+    """Return why a row-by-row kernel declines a workload; None if it accepts composite, dtypes and shape.
 
     Args:
         workload: Any workload.
         kernel: Name of the kernel, for the rejection.
-        what: Name of what the composites compute, for messages.
-        composites: Names of the composites that the kernel takes.
-        dtypes: Dtypes of data and result.
+        what: Name of the computation, for messages.
+        composites: Names of the composites that the kernel accepts.
+        dtypes: Accepted dtypes of data and result.
     """
     if workload.composite not in composites:
         return declined(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vector loops over rows of any length; the last vector overlaps the one before it where lanes do not divide the row.
+"""Vector loops over rows of any length; if lanes do not divide the length, the last two vectors overlap.
 
-What is summed up counts the lanes of the overlap once; what is stored is stored twice, the same. A row that is shorter
-than a vector goes through a copy.
+Reductions count overlapping elements once; stores write them twice with equal values. A row shorter than a vector is
+copied to a padded buffer first.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ def starts(length: int, lanes: int) -> tuple[int, ...]:
 def staged(
     data: tirx.Buffer, at: ir.Expr, length: int, lanes: int, rest: float, dtype: str = ""
 ) -> tuple[tirx.Buffer, ir.Expr]:
-    """Return a buffer and offset from which whole vectors of a row can be read; a short row is filled with `rest`.
+    """Return (buffer, offset) from which full vectors of a row can be loaded; a short row is padded with `rest`.
 
-    The row is copied if it is shorter than a vector, or if `dtype` differs from the data's.
+    The copy of the row is emitted if it is shorter than a vector, or if `dtype` differs from that of the data.
     """
     if length >= lanes and dtype in ("", str(data.dtype)):
         return data, at
@@ -44,7 +44,7 @@ def staged(
 
 
 def fresh(vector: ir.Expr, count: int, rest: float) -> ir.Expr:
-    """Replace all lanes by `rest`, except the last `count`, which no earlier vector contained."""
+    """Return a vector whose lanes are `rest`, except the last `count`, which no earlier vector contained."""
     lanes = lanes_of(vector)
     if count == lanes:
         return vector
@@ -61,16 +61,15 @@ def each(
     *,
     apart: int = 0,
 ) -> None:
-    """Emit `step` for every vector of a row: (first element, index, lanes that no earlier vector contained).
+    """Emit a loop over the vectors of a row.
 
     Args:
         length: Length of the row.
-        lanes: Lanes of a vector.
-        unroll: Vectors of an iteration.
-        step: Emits the work on a vector.
-        apart: Vectors of an iteration after which nothing is kept in registers, nor from one iteration or pass to the
-            next; 0 for no such limit. LLVM unrolls short loops wholly, and would spill a row that it keeps from pass to
-            pass.
+        lanes: Number of lanes of a vector.
+        unroll: Number of vectors per iteration.
+        step: Emits the code for a vector: (first element, index of the vector, lanes that no earlier vector contained).
+        apart: Number of vectors after which a barrier is emitted, also at the end of each iteration; 0 for no barriers.
+            Without barriers LLVM fully unrolls short loops, and spills a row that it keeps in registers between passes.
     """
     whole = max(1, length // lanes)
     trips = whole // unroll
@@ -101,11 +100,11 @@ def reduced(
 
     Args:
         length: Length of the row.
-        start: Initial value of a part.
-        step: Returns a part combined with one more vector, given (part, first element, number of lanes that
-            no earlier vector had).
-        join: Combines two parts.
-        apart: Vectors of an iteration after which nothing is kept in registers, as for `each`.
+        start: Initial value of a partial result.
+        step: Returns a partial result combined with one more vector, given (partial result, first element, number of
+            lanes that no earlier vector contained).
+        join: Combines two partial results.
+        apart: Number of vectors between two barriers, as for `each`.
     """
     vectors = len(starts(length, LANES))
     used = min(PARTS, vectors)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exponentials of one softmax row in binary32: the row's maximum, then the powers and their sum.
+"""Maximum, exponentials and their sum of one softmax row in binary32.
 
-Both go through the row as `row_vectors.reduced` does, in an order that no machine or thread count changes.
+Both reductions have the order of `row_vectors.reduced`, which depends neither on the machine nor on threads.
 """
 
 from tvm import ir, tirx
@@ -22,7 +22,7 @@ PAIR = 2
 
 
 def greatest(source: tirx.Buffer, at: ir.Expr, vectors: int) -> ir.Expr:
-    """Emit the maximum of `4 * vectors` elements from `at`: float32, NaN if an element is NaN."""
+    """Emit the maximum, float32, of the `4 * vectors` elements from `at` on; NaN if an element is NaN."""
 
     def step(part: ir.Expr, first: ir.Expr, _fresh: int) -> ir.Expr:
         return _greater(part, load(source, at + first, LANES))
@@ -42,22 +42,22 @@ def powers(
     base_e: bool,
     v: Vector | None = None,
 ) -> ir.Expr:
-    """Emit target = b**(source - top), and return the sum of the stored values; to be called inside `pin.pins`.
+    """Emit target = b**(source - top); return the sum of these values. Must be called within `pin.pins`.
 
-    LLVM would unroll the loop for cores that issue in order, and bring so much forward that it is on the stack.
+    A barrier prevents LLVM from unrolling the loop for in-order cores, where it would load far ahead and spill.
 
     Args:
         source: Flat float32.
         at: Offset of the row.
         target: Flat float32; may be the source.
-        to: Offset of the row there.
-        vectors: A quarter of its length.
-        top: float32 that no element is above.
+        to: Offset of the row in `target`.
+        vectors: Number of vectors of four in the row.
+        top: float32 upper bound of the elements.
         base_e: Whether b is e, else 2.
-        v: Vectors of four, best with the `constants` of powers held; plain ones if there are none.
+        v: Emitter of operations on vectors of four, best with the constants of exp in registers; None for a default.
 
     Returns:
-        The sum: float32.
+        The sum, float32.
     """
     top, vectors_of_four = tirx.Broadcast(top, LANES), v or Vector(LANES)
 
@@ -71,5 +71,5 @@ def powers(
 
 
 def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit FMAX: the greater of each pair of float32x4 lanes, NaN if either is."""
+    """Emit FMAX: the maximum of each pair of lanes of two float32x4, NaN if either is NaN."""
     return tirx.call_llvm_pure_intrin("float32x4", "llvm.maximum.v4f32", a, b)

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Final division of an 8-bit softmax, as each numerics defines it.
+"""The final division of an 8-bit softmax, in the numerics `qdq` and `tosa`.
 
 The numerics `qdq`:
 
     y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
 
-FDIV of four takes as long as twenty other instructions. All values of a row have one divisor D, and with r = fl(1 / D)
+FDIV of four values takes as long as twenty other instructions. All values of a row have the same divisor D. With r =
+fl(1 / D),
 
     q = fl(x * r), then twice  e = fma(-q, D, x), q = fma(e, r, q)
 
-is fl(x / D): the first q is within two units, the second within one, and then the third is the quotient rounded
-(Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). It takes that neither
-underflow nor overflow is near: x is 0 or from 1 to 2^30, and D from 2^30 times the scale up to the length times that.
+is fl(x / D): the first q is within two units in the last place, the second within one, and the third is the correctly
+rounded quotient (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990),
+provided that no intermediate value underflows or overflows: x is 0 or from 1 to 2^30, and D is from 2^30 times the
+scale to length times 2^30 times the scale.
 
-The numerics `tosa`: a multiplication by the sum's reciprocal, which is found once a row, in general registers. A share
-of four is a product, a shift by the row's amount, and a RESCALE.
+The numerics `tosa`: a multiplication by the reciprocal of the sum, which is computed once per row, in general
+registers. Four results take a product, a shift by the row's amount, and a RESCALE.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,7 +65,7 @@ def sixteen_qdq(
 
 
 def division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
-    """Return a function that emits x / by: with FDIV if `exact`, else an equal form without over- or underflow."""
+    """Return a function that emits x / by: by FDIV if `exact`, else by the steps above (no over- or underflow)."""
     divisor = tirx.Broadcast(by, LANES)
     if exact:
         return lambda x: tirx.Div(x, divisor)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of float32 or float16 rows: maximum, exponentials of the distances from it, their sum, one division.
+"""Softmax of float32 or float16 rows: maximum, exp(x - maximum), the sum of these exponentials, and one division.
 
-A row whose length 4 does not divide, or of float16, goes through a copy in float32, filled up with values whose result
-is 0; a float16 result is rounded once, 2**-11 of it or, below 2**-14, 2**-25. With eps = 2**-24 and d the distance from
-the greatest value, the error relative to a share is at most
+A float16 row, or one whose length is no multiple of 4, is copied to float32 first, and padded with values whose result
+is 0. A float16 result is rounded once, with an error of 2**-11 of it or, below 2**-14, of 2**-25. With eps = 2**-24 and
+d = maximum - x, the relative error of a result is at most
 
     d eps + 2 ERROR + (length / 16 + 11) eps
 
-from the difference, the power and the sum's powers, and the roundings of sum, reciprocal and product.
+due to the difference, the exponentials of result and sum, and the roundings of sum, reciprocal and product.
 """
 
 import math
@@ -28,7 +28,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import scalar
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.rowwise.row_kernel import Params as Params
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.kernels.softmax import exponentials_f32
 from schedules.tir.emit import i64, kernel_function, load
 
@@ -52,7 +52,7 @@ class SoftmaxRows:
 
     Attributes:
         count: Number of rows.
-        length: Elements of each row.
+        length: Number of elements of a row.
     """
 
     count: int
@@ -104,7 +104,7 @@ def _copies(workload: Workload) -> bool:
 
 
 def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, ir.Expr]:
-    """Emit a copy of a row in float32, filled up to whole vectors."""
+    """Emit a float32 copy of a row, padded to whole vectors; return (buffer, offset)."""
     pitch = -(-length // LANES) * LANES
     stage = T.alloc_buffer((pitch,), "float32", layout=None)
     copies.copy(data, at, stage, i64(0), length)
@@ -113,7 +113,7 @@ def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, i
 
 
 def _read(workload: Workload) -> SoftmaxRows | Diagnostic:
-    refusal = refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
+    refusal = rejection_of(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape = workload.operands[0].shape

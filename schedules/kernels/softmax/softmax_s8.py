@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of 8-bit rows, bit-exact to either numerics.
+"""Softmax of 8-bit rows, bit-exact to the numerics `qdq` or `tosa`.
 
     d = max - q;  S = sum of e[d];  y = e[d] / S in units of the result
 
-Table entries of 32 bits are looked up one by one where the vector instructions have no gather, which is in SVE: their
-sum is taken on the way, and they are kept for the division, which goes four at a time (`quotient_s8`).
+The 32-bit table entries are gathered by SVE, or loaded one by one on cores without SVE. They are summed at the same
+time, and stored for the division, which computes four results at a time (`quotient_s8`).
 """
 
 import math
@@ -26,7 +26,7 @@ from schedules.kernels.common.threads import each
 from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.epilogues.requantize import Requantization
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.kernels.softmax import quotient_s8
 from schedules.numerics.tosa import RescaleFactor
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -36,7 +36,7 @@ UNROLL = 8
 
 
 def _vectors(data: tirx.Buffer, at: ir.Expr, length: int, step, rest: float) -> None:  # type: ignore[no-untyped-def]
-    """Emit `step` for every 16 values of a row: (their vector, offset in the row, how many are real)."""
+    """Emit `step` for every 16 values of a row: (vector, offset in the row, number of values without padding)."""
     whole, left = divmod(length, VECTOR)
     if whole:
         with T.serial(i64(0), i64(whole)) as outer:
@@ -65,7 +65,7 @@ def greatest(data: tirx.Buffer, at: ir.Expr, length: int) -> ir.Expr:
 
 
 def distances(data: tirx.Buffer, at: ir.Expr, length: int, top: ir.Expr) -> tirx.Buffer:
-    """Emit each value's distance from the maximum, uint8, padded to whole vectors."""
+    """Emit maximum - value for each value of a row; return the buffer, uint8, padded to whole vectors."""
     found = T.alloc_buffer((-(-length // VECTOR) * VECTOR,), "uint8", layout=None)
     highest = tirx.Broadcast(tirx.reinterpret("uint8", top), VECTOR)
 
@@ -79,7 +79,7 @@ def distances(data: tirx.Buffer, at: ir.Expr, length: int, top: ir.Expr) -> tirx
 def entries(
     distances: tirx.Buffer, length: int, table: tirx.Buffer, total: tirx.Buffer, *, gather: bool
 ) -> tirx.Buffer:
-    """Emit each value's table entry, int32, padded to whole vectors; add their sum S to `total`, int64 [1]."""
+    """Emit the look-ups of distances; return the entries, int32, and add their sum S to `total`, int64 [1]."""
     kept = T.alloc_buffer((-(-length // VECTOR) * VECTOR,), "int32", layout=None)
 
     def add(first: ir.Expr, count: int) -> None:
@@ -107,7 +107,7 @@ def entries(
 def _gathered(
     distances: tirx.Buffer, count: int, table: tirx.Buffer, entries: tirx.Buffer, total: tirx.Buffer
 ) -> None:
-    """Emit the table entries of the first `count` values, a multiple of four, and their sum."""
+    """Emit the look-ups by SVE for the first `count` distances, a multiple of four, and the sum of their entries."""
     sums = T.alloc_buffer((LANES,), "int64", layout=None)
     store(sums, tirx.Broadcast(i64(0), LANES), i64(0), LANES)
 
@@ -139,15 +139,15 @@ COMPOSITE = "arm.softmax_s8"
 RESCALED = "arm.tosa_softmax_s8"
 
 SIZE = 256
-"""Distances of two 8-bit values."""
+"""Number of possible distances of two 8-bit values."""
 
 LOOKED_UP = {False: 3.5 + 5 / UNROLL, True: (3.5 + 5 / UNROLL) / LANES}
-"""Instructions of one entry, without a gather and with one: a load of the distance and of the entry, half an STP and an
-addition, and what closes the loop."""
+"""Instructions per table entry, by whether SVE gathers: a load of the distance and of the entry, half an STP, an
+addition, and the loop."""
 
 SHARED = 41 / VECTOR
-"""Instructions of one result. For each four: load, SCVTF, five of the quotient, FCVTNS, SQXTN; for each eight SQADD and
-SQXTN; for 16 a store."""
+"""Instructions per result. Four results take a load, SCVTF, five for the quotient, FCVTNS and SQXTN; eight take SQADD
+and SQXTN; 16 take a store."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Params:
 
     Attributes:
         parallel: Whether rows are spread over the runtime's threads.
-        gather: Whether SVE looks entries up.
+        gather: Whether SVE gathers the table entries.
     """
 
     parallel: bool
@@ -169,7 +169,7 @@ class QuantizedSoftmaxRows:
 
     Attributes:
         count: Number of rows.
-        length: Elements of each row.
+        length: Number of elements of a row.
         dtype: Dtype of the data.
         scale: Scale of the result; a RESCALE of the numerics `tosa`.
         zero_point: Zero point of the result.
@@ -183,7 +183,7 @@ class QuantizedSoftmaxRows:
 
 
 def _cycles(workload: Workload, rows: QuantizedSoftmaxRows, params: Params, core: Core) -> float:
-    # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
+    # The maximum takes a load and SMAX, the distances a load, SUB and a store.
     return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
 
 
@@ -227,9 +227,9 @@ Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
 def _sixteen(
     total: ir.Expr, rows: QuantizedSoftmaxRows, others: Sequence[tirx.Buffer], dtype: str
 ) -> Sixteen:
-    """Emit the code that a row's results share; return the function that emits 16 results.
+    """Emit the per-row code of the division; return the function that emits 16 results.
 
-    `others` are the tables beside that of exponentials.
+    `others` are the tables except that of exponentials.
     """
     if isinstance(rows.scale, RescaleFactor):
         low, high = RANGES[dtype]
@@ -241,7 +241,7 @@ def _sixteen(
 def _shares(
     entries: tirx.Buffer, sixteen: Sixteen, rows: QuantizedSoftmaxRows, output: tirx.Buffer, at: ir.Expr
 ) -> None:
-    """Emit the division of a row's entries by their sum, and stores of the requantised results."""
+    """Emit the division of a row's table entries by their sum, and the stores of the requantised results."""
 
     def step(first: ir.Expr, count: int) -> None:
         value = T.Bind(sixteen([load(entries, first + v, LANES) for v in range(0, VECTOR, LANES)]))
@@ -257,7 +257,7 @@ def _shares(
 
 def _read(workload: Workload) -> QuantizedSoftmaxRows | Diagnostic:
     composites = (COMPOSITE, RESCALED)
-    refusal = refused(workload, NAME, "softmax of integers", composites, RANGES)
+    refusal = rejection_of(workload, NAME, "softmax of integers", composites, RANGES)
     if refusal is not None:
         return refusal
     x = workload.operands[0]

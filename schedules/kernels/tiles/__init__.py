@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register tiles: the innermost loops of matrix products, one instruction family a file."""
+"""Register tiles: the innermost loops of matrix products, one file per instruction family."""

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bf16 register tile on BFMMLA: a packed panel of rows by a packed panel of columns, summed up in binary32.
+"""The bf16 register tile on BFMMLA: a packed panel of rows times a packed panel of columns, summed in binary32.
 
-A panel is as SMMLA's (`mmla_tile`) with half as many k, of twice the size: [k / 4][pairs][2 rows][4 k]. Accumulator
-(i, j) holds the 2 x 2 block of row pair i and column pair j.
+A panel has SMMLA's layout (`mmla_tile`) with 4 elements of k of 16 bits instead of 8 bytes: [k / 4][pairs][2 rows][4
+k]. Accumulator (i, j) holds the 2 x 2 block of row pair i and column pair j.
 
-Error. Products of bfloat16 are exact in binary32. Arm ARM, BFMMLA: two pairs of products are added, then these to the
-sum, each rounded, to odd where FPCR.EBF is 0, which is off by less than a unit in the last place, 2^-23. So a sum over
-K is off by at most (K / 2 + 2) 2^-23 of the sum of magnitudes. Products below 2^-126 are taken as 0.
+Error. Products of bfloat16 are exact in binary32. By the Arm ARM, BFMMLA adds two products, and then this pair to the
+accumulator, with a rounding each (to odd if FPCR.EBF is 0), whose error is less than a unit in the last place, 2^-23.
+So the error of a sum over K is at most (K / 2 + 2) 2^-23 of the sum of magnitudes. Products below 2^-126 are flushed to
+0.
 """
 
 from collections.abc import Sequence
@@ -36,12 +37,12 @@ Segments = Sequence[tuple[int, int]]
 
 
 def is_staged(segments: Segments) -> bool:
-    """Whether rows are copied side by side first: a piece is less than a vector."""
+    """Whether the segments of a row are copied side by side first, because one is shorter than a vector."""
     return min(length for _, length in segments) < LANES
 
 
 def order(segments: Segments) -> Array:
-    """Return the k index of each element of a packed row, or `NOTHING`; the length is a multiple of eight."""
+    """Return the k index of each element of a packed row, `NOTHING` for padding; the length is a multiple of 8."""
     if is_staged(segments):
         depth = sum(length for _, length in segments)
         return np.concatenate([np.arange(depth), np.full(-depth % LANES, NOTHING)])
@@ -49,7 +50,7 @@ def order(segments: Segments) -> Array:
     for _, length in segments:
         k = np.arange(first, first + length)
         whole = length // LANES * LANES
-        # The last vector overlaps the one before, so the padding comes before its elements.
+        # The last vector overlaps the one before, and overlapping elements count as padding.
         found += [k[:whole], np.full(-length % LANES, NOTHING), k[whole:]]
         first += length
     return np.concatenate(found)
@@ -66,7 +67,7 @@ def unroll_of(steps: int) -> int:
 
 
 def packing_instructions(segments: Segments) -> tuple[float, float]:
-    """Return the instructions that pack a pair of rows: all, and those on vector registers.
+    """Return (instructions that pack a pair of rows, those of them on vector registers).
 
     Each vector takes a load, a ZIP and a store.
     """
@@ -78,14 +79,14 @@ def packing_instructions(segments: Segments) -> tuple[float, float]:
 
 
 def instructions(row_pairs: int, column_pairs: int, steps: int) -> tuple[float, float]:
-    """Return the number of instructions of the k loop: all, and those on vector registers."""
+    """Return (instructions of the k loop, those of them on vector registers)."""
     return mmla_tile.instructions(row_pairs, column_pairs, steps, unroll_of(steps))
 
 
 def pack_columns(b: Array, column_pairs: int) -> Array:
     """Pack B, bfloat16 [n, k], into panels of int16 [panels, elements].
 
-    n is a multiple of 2 * column_pairs, and k of 4.
+    n must be a multiple of 2 * column_pairs, and k a multiple of 4.
     """
     return mmla_tile.pack_columns(np.ascontiguousarray(b).view(np.int8), column_pairs).view(np.int16)
 
@@ -95,7 +96,7 @@ def pack_rows(segments: Segments, x: tirx.Buffer, panel: tirx.Buffer, starts: Se
 
     Args:
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
-        x: bfloat16 as int16, flat.
+        x: Flat buffer of bfloat16 bits as int16.
         panel: Flat int16.
         starts: Offset of each row, an even number of them.
     """
@@ -120,9 +121,9 @@ def pack_rows(segments: Segments, x: tirx.Buffer, panel: tirx.Buffer, starts: Se
 def _staged(
     segments: Segments, x: tirx.Buffer, starts: Sequence[ir.Expr], pitch: int
 ) -> tuple[tirx.Buffer, list[ir.Expr]]:
-    """Emit a copy of the rows' segments side by side, with zeros behind them.
+    """Emit a copy of the rows' segments side by side, padded with zeros; return (buffer, offset of each row).
 
-    Without zeros, a NaN beyond k times a weight of zero would be one.
+    The padding is multiplied by zero weights; without zeros, a NaN in it would make the sum NaN.
     """
     stage = T.alloc_buffer((pitch * len(starts),), x.dtype, layout=None)
     for row, start in enumerate(starts):
@@ -146,17 +147,17 @@ def multiply(
     """Emit the sum over k of one tile.
 
     Args:
-        a: Flat int16: the panel of A.
-        b: Flat int16.
+        a: Flat int16 buffer of the panel of A.
+        b: Flat int16 buffer of the panels of B.
         b_panel: Offset of the panel in `b`.
-        pairs: Pairs of rows, of columns.
-        steps: K / 4, a multiple of `unroll`, as an expression that LLVM cannot fold: it unrolls loops of few steps, and
-            then spills.
-        unroll: Steps of one loop iteration.
-        start: float32x4 for each column pair, c0 c1 c0 c1: what the accumulators start from.
+        pairs: Number of row pairs and of column pairs.
+        steps: K / 4, a multiple of `unroll`, as an expression that LLVM cannot fold. LLVM would unroll loops of a
+            constant number of few steps, and then spill.
+        unroll: Number of steps per loop iteration.
+        start: Initial accumulator of each column pair, float32x4: c0 c1 c0 c1.
 
     Returns:
-        The accumulators by rows, float32 [row][column], flat.
+        The accumulators in row-major order, float32 [row][column], flat.
     """
     rows, columns = pairs
     tile = PackedTile(BFMMLA, rows, columns)

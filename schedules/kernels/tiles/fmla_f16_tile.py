@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fp16 register tile: rows of A, as they lie, by one panel of B; short sums in binary16, long ones in binary32.
+"""The float16 register tile: unpacked rows of A times one panel of B; sums of chunks of k are added in binary32.
 
-FMLA on eight lanes of binary16 multiplies twice as much as any instruction that adds to binary32 (FMLAL: four
-lanes). So runs of at most `CHUNK` products are added up in binary16, and these sums in binary32, which lie in L1.
+FMLA on eight lanes of binary16 does twice as many products as any instruction that adds to binary32 (FMLAL: four
+lanes). So chunks of at most `CHUNK` products are summed in binary16, and the sums of chunks are added to binary32 sums,
+which are stored in L1.
 
-Error. With u = 2^-11, half a unit in the last place of 1, a chunk of n products is off by at most (1 + u)^n - 1 of
-the sum of their magnitudes, for n = 32 by 1.6 %, however long K is; the sum of the chunks adds K / n roundings of
-binary32. Roundings of random signs leave 0.29 sqrt(n) u of the root of the sum of squares, 0.08 %, where rounding data,
-weights and result to binary16 leaves 0.03 %, and one binary16 sum over K = 1024 0.45 %.
+Error. With u = 2^-11, half a unit in the last place of 1, the error of a chunk of n products is at most (1 + u)^n - 1
+of the sum of their magnitudes: 1.6 % for n = 32, for any K. The sum of the chunks adds K / n roundings of binary32. If
+roundings have random signs, the error is 0.29 sqrt(n) u of the root of the sum of squares, which is 0.08 %. For
+comparison, rounding data, weights and result to binary16 gives 0.03 %, and one binary16 sum over K = 1024 0.45 %.
 
-Range. No sum overflows that binary32 would hold: `column_powers` gives each column a power of two that scales its
-weights so that the magnitudes of any chunk's weights add up to (1/4, 1/2]. Partial sums then stay below max |a|, and
-the binary32 sums are scaled back. Sums and weights below 2^-14 lose 2^-25 at most at a step, of max |a| / 4.
+Range. No binary16 sum overflows: `column_powers` returns for each column a power of two by which its weights are
+multiplied, so that the maximum over chunks of the sum of |weights| is in (1/4, 1/2]. Partial sums then stay below
+max |a|, and the binary32 sums are scaled back. Rounding sums and weights below 2^-14 loses at most 2^-25 per step, of
+max |a| / 4.
 """
 
 from collections.abc import Sequence
@@ -47,16 +49,16 @@ BATCH = 2
 same place for all that LLVM knows: a batch makes pairs of both."""
 
 WINDOW_LIMIT = 0.5
-"""Largest sum of |weights| of a chunk."""
+"""Upper bound of the sum of |weights| of a chunk, after scaling."""
 
 
 def steps_of(length: int) -> int:
-    """Return the vectors of a segment, the last of which may overlap; a segment below a vector takes single k."""
+    """Return the number of vectors of a segment (the last two may overlap), or of its elements if it is shorter."""
     return -(-length // LANES) if length >= LANES else length
 
 
 def order(segments: Sequence[tuple[int, int]]) -> Array:
-    """Return the k index of each row of a panel of B, counted through the segments, or `NOTHING`."""
+    """Return the k index of each row of a panel of B, counted through the segments; `NOTHING` for zero rows."""
     found, first = [], 0
     for _, length in segments:
         k = np.arange(first, first + length)
@@ -70,7 +72,7 @@ def order(segments: Sequence[tuple[int, int]]) -> Array:
 
 
 def column_powers(b: Array) -> Array:
-    """Return the power of two that scales each column, float32 [..., n], of B [..., k in its order, n]."""
+    """Return the power of two that scales each column of B, float32 [..., n]; B is [..., k in `order`, n]."""
     magnitudes = np.cumsum(np.abs(b.astype(np.float64)), axis=-2)
     windows = magnitudes.copy()
     windows[..., CHUNK:, :] -= magnitudes[..., :-CHUNK, :]
@@ -80,7 +82,7 @@ def column_powers(b: Array) -> Array:
 
 
 def cost(rows: int, vectors: int, segments: Sequence[tuple[int, int]], core: Core, *, widening: bool) -> Cost:
-    """Return the cost of one tile, from its start to its binary32 sums."""
+    """Return the cost of one tile's sum over k, conversion to binary32 included."""
     depth, chunks = len(order(segments)), _chunks(segments)
     steps = sum(steps_of(length) for _, length in segments)
     of_sums = (arithmetic(1) + _to_binary32(chunks, core, widening=widening)) * chunks
@@ -89,7 +91,7 @@ def cost(rows: int, vectors: int, segments: Sequence[tuple[int, int]], core: Cor
 
 
 def _to_binary32(chunks: int, core: Core, *, widening: bool) -> Cost:
-    """Return the cost of converting eight binary16 sums to binary32; those of several chunks add up in memory."""
+    """Return the cost of converting eight binary16 sums to binary32, and of adding them in memory if chunks > 1."""
     if chunks == 1:
         return converting(WIDENING, core)
     adding = arithmetic(ADDING) if widening else arithmetic(ADDING) + converting(WIDENING, core)
@@ -99,9 +101,9 @@ def _to_binary32(chunks: int, core: Core, *, widening: bool) -> Cost:
 def cycles(
     rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: Cost, core: Core, *, widening: bool
 ) -> float:
-    """Return the cycles of one tile with all loads in L1, then those of `after`.
+    """Return the cycles of one tile with all loads in L1; `after` is the cost of its epilogue and stores.
 
-    The sum over k takes the slowest of dispatch, vector pipes and FMLA chains.
+    The sum over k takes the maximum of the cycles of dispatch, vector pipes and dependent FMLAs.
     """
     chains = len(order(segments)) * core.fmla_latency
     return max(cost(rows, vectors, segments, core, widening=widening).cycles(core), chains) + after.cycles(
@@ -137,10 +139,10 @@ def multiply(
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
         b: Flat float16; a panel is [k in its order][8 * vectors].
         b_panel: Offset in `b` of the panel.
-        vectors: Vectors of eight columns.
-        sums: Scratch memory that all tiles of a task share; allocating it for each tile costs 3 % of the instructions.
-        zero: An int64 expression of value 0 that LLVM cannot fold. Otherwise it unrolls loops of few iterations, and
-            reorders them by accumulator, with all of B on the stack.
+        vectors: Number of vectors of eight columns.
+        sums: Binary32 sums, shared by all tiles of a task, because an allocation per tile costs 3 % more instructions.
+        zero: An int64 expression of value 0 that LLVM cannot fold. With constant trip counts LLVM would unroll loops of
+            few iterations, reorder them by accumulator, and spill B.
         widening: Whether the core has FMLAL.
 
     Returns:
@@ -166,7 +168,7 @@ def multiply(
 
 
 class _HalfTile:
-    """Emitter of one tile; `added` counts the binary16 sums that were added to those in binary32."""
+    """Emitter of one tile; `added` is the number of chunks whose binary16 sums were added to the binary32 sums."""
 
     def __init__(
         self,
@@ -181,14 +183,14 @@ class _HalfTile:
         self._a, self._b, self._vectors = a, b, vectors
         self._sums, self._zero, self._widening = sums, zero, widening
         self._size = rows * vectors * LANES
-        # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the
-        # heap.
+        # No scope "local": TVM would allocate the buffer from the workspace pool, and LLVM cannot remove stores to heap
+        # memory.
         self._acc = T.alloc_buffer((self._size,), "float16", layout=None)
         self._binary32 = False
         self.added: ir.Expr = i64(0)
 
     def clear(self) -> None:
-        """Set the binary32 sums to zero; from here on they are used."""
+        """Emit zeros for the binary32 sums, to which all chunks are added from now on."""
         self._sums.clear(self._size)
         self._binary32 = True
 
@@ -212,7 +214,7 @@ class _HalfTile:
                 self._step(values, lane, place + lane * width)
 
     def flush(self) -> None:
-        """Add the binary16 sums to those in binary32."""
+        """Emit the addition of the binary16 sums to the binary32 sums."""
         to = HalfSums.copy(self.added + 1)
         for first in range(0, self._size, BATCH * LANES):
             batch = range(first, min(first + BATCH * LANES, self._size), LANES)
@@ -221,13 +223,13 @@ class _HalfTile:
                 self._sums.store(to, first + at * WIDE_LANES, total)
 
     def result(self) -> list[ir.Expr]:
-        """Return the sums of the tile."""
+        """Return the tile's sums as float32x4 vectors."""
         return [
             T.Bind(total) for total in self._totals(range(0, self._size, LANES), pending=not self._binary32)
         ]
 
     def _totals(self, places: Sequence[int], *, pending: bool) -> list[ir.Expr]:
-        """Return the binary32 sums of some vectors, plus the binary16 sums where these are `pending`."""
+        """Return the binary32 sums of the vectors at `places`, plus their binary16 sums if these are `pending`."""
         halves = [(at, half) for at in places for half in range(2)]
         if self._binary32:
             copy = HalfSums.copy(self.added)
@@ -245,5 +247,5 @@ class _HalfTile:
         return [fmlal(total, parts[at], one, half) for total, (at, half) in zip(totals, halves, strict=True)]
 
     def _step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
-        """Emit one k step of all rows."""
+        """Emit the products of one k by all rows and columns."""
         lane_step(fmla_lane, LANES, self._acc, (self._b, panel), (values, lane), self._vectors)

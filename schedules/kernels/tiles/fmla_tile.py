@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fp32 register tile: rows of A, as they lie, by one panel of B, accumulated with FMLA by lane."""
+"""The float32 register tile: unpacked rows of A times one panel of B, by FMLA with a lane of A."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -34,19 +34,19 @@ def fits(rows: int, vectors: int, core: Core) -> bool:
 
 
 def check_registers(rows: int, vectors: int) -> None:
-    """Raise ValueError if the registers of a tile are more than the register file."""
+    """Raise ValueError if a tile needs more registers than the register file has."""
     check_tile(f"a tile of {rows} x {vectors} vectors", (rows, vectors), registers(rows, vectors))
 
 
 @dataclass(frozen=True)
 class Params:
-    """Tiling parameters of a kernel whose tasks are tiles of whole sums over k.
+    """Tiling parameters of a kernel whose tasks are tiles that are summed over all k.
 
     Attributes:
         rows: Rows of a register tile.
-        vectors: Columns of a register tile, in vectors of four.
+        vectors: Number of vectors of four columns of a register tile.
         parallel: Whether tasks are spread over the runtime's threads.
-        sve: Whether activations and powers of e take instructions of SVE.
+        sve: Whether activations and exponentials use SVE instructions.
     """
 
     rows: int
@@ -64,7 +64,7 @@ class Params:
 
 
 def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -> float:
-    """Return the instructions of one tile, from the start of its accumulators to the end of the sum over k."""
+    """Return the number of instructions of one tile: initial accumulators and sum over k."""
     total = float(rows * vectors)
     for _, length in segments:
         a_loads = -(-length // LANES) if length >= LANES else length
@@ -74,9 +74,9 @@ def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -
 
 
 def unrolled(length: int) -> tuple[int, int]:
-    """Return the loop over a segment's vectors: vectors per iteration, and iterations (0 for no loop).
+    """Return (vectors per iteration, iterations) of the loop over a segment's vectors; 0 iterations for no loop.
 
-    The sum's order follows from it: iteration i takes vectors i, i + iterations, i + 2 * iterations, ...
+    The loop defines the order of the sum: iteration i sums vectors i, i + iterations, i + 2 * iterations, ...
     """
     vectors = length // LANES
     parts = next((parts for parts, least in PARTS if vectors >= least * parts), 0)
@@ -84,7 +84,7 @@ def unrolled(length: int) -> tuple[int, int]:
 
 
 def order(segments: Sequence[tuple[int, int]]) -> list[int]:
-    """Return k, counted through the segments, in the order of the sum, which is that of a panel's rows."""
+    """Return the k index, counted through the segments, of each row of a panel, in the order of the sum."""
     found: list[int] = []
     first = 0
     for _, length in segments:
@@ -99,13 +99,14 @@ def order(segments: Sequence[tuple[int, int]]) -> list[int]:
 def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: Cost, core: Core) -> float:
     """Return the cycles of one tile with all loads in L1.
 
-    The sum over k takes the maximum of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch or pipes.
+    The sum over k takes the maximum of the cycles of dispatch, FMLA pipes and dependent FMLAs; the code around the sum
+    takes the maximum of dispatch and pipes.
 
     Args:
-        rows: Rows of the tile.
-        vectors: Vectors of the tile.
-        segments: Segments of k.
-        after: Cost of what follows the sum.
+        rows: Number of rows of the tile.
+        vectors: Number of vectors of columns of the tile.
+        segments: (offset from the row's start, length) of each contiguous piece of a row's k.
+        after: Cost of the epilogue and the stores.
         core: Core to estimate cycles for.
     """
     k, outside = sum(length for _, length in segments), rows * vectors
@@ -127,7 +128,7 @@ def multiply(
 ) -> tirx.Buffer:
     """Emit one tile's sum over k.
 
-    The accumulators are touched only by whole vectors at constant offsets, so that LLVM keeps them in registers.
+    All loads and stores of accumulators are whole vectors at constant offsets, so that LLVM keeps them in registers.
 
     Args:
         a: Flat float32.
@@ -135,14 +136,16 @@ def multiply(
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
         b: Flat float32; a panel is [k][4 * len(start)].
         b_panel: Offset in `b` of the panel.
-        start: Initial value of each column vector of four, the same for all rows.
-        pitch: Elements from a row of B to the next where rows lie by ascending k; by default B is a packed panel.
-        constant: Whether the function only reads `b`, and emits this inside `opaque.opaques`.
+        start: Initial value of each vector of four columns, the same for all rows.
+        pitch: Distance in elements between two rows of B, if B is unpacked, in ascending k; None if B is a packed
+            panel.
+        constant: Whether the PrimFunc never writes to `b`, and the call is within `opaque.opaques`.
 
     Returns:
         The accumulators, float32 [len(a_rows)][4 * len(start)], flat.
     """
-    # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the heap.
+    # No scope "local": TVM would allocate the buffer from the workspace pool, and LLVM cannot remove stores to heap
+    # memory.
     acc = T.alloc_buffer((len(a_rows) * len(start) * LANES,), "float32", layout=None)
     for row in range(len(a_rows)):
         for column, value in enumerate(start):
@@ -162,7 +165,7 @@ def multiply(
 
 
 def runs(segments: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Return runs of equally long, equally spaced segments: (first offset, distance, number, length)."""
+    """Return groups of consecutive segments of equal length and distance: (first offset, distance, number, length)."""
     found: list[tuple[int, int, int, int]] = []
     for offset, length in segments:
         if found:
@@ -175,9 +178,10 @@ def runs(segments: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]
 
 
 def pieces(length: int, done: int) -> list[tuple[int, range]]:
-    """Return the vectors that cover a row's k from `done` on: (first k, lanes not covered before).
+    """Return the vectors that load a segment's elements from `done` on: (first element, lanes not loaded before).
 
-    Nothing is read past the row's end: where vectors do not fill the rest, one before the last overlaps its neighbours.
+    No vector reaches past the end: if the number of elements is no multiple of a vector, the vector before the last
+    overlaps its neighbours.
     """
     full, rest = divmod(length - done, LANES)
     if not rest:
@@ -201,11 +205,11 @@ def lane_step(
     """Emit one k step of all rows.
 
     Args:
-        instruction: FMLA by lane of one type.
-        lanes: Elements of a vector.
+        instruction: FMLA by lane for the dtype of `acc`.
+        lanes: Number of elements of a vector.
         acc: The accumulators, [row][vector][lanes], flat.
-        b: A panel's buffer, and the offset of its row of `vectors`.
-        a: A vector of each row, and the lane to take.
+        b: Buffer of a panel, and the offset of one of its rows (`vectors` vectors).
+        a: One vector for each row of A, and the lane to multiply by.
         vectors: Number of vectors of columns.
     """
     values, lane = a
@@ -219,7 +223,7 @@ def lane_step(
 
 @dataclass(frozen=True)
 class TileBuffers:
-    """The buffers of one tile, `vectors` of columns wide; `pitch` and `constant` are those of `multiply`."""
+    """The buffers of one tile with `vectors` vectors of columns; for `pitch` and `constant` see `multiply`."""
 
     a: tirx.Buffer
     b: tirx.Buffer
@@ -239,12 +243,12 @@ class TileBuffers:
     def iteration(
         self, rows: Sequence[ir.Expr], distance: int, panel: ir.Expr, parts: int, trip: ir.Expr
     ) -> None:
-        """Emit one loop iteration, of `parts` vectors of each row that are `distance` vectors apart."""
+        """Emit one loop iteration: `parts` vectors of each row, with a distance of `distance` vectors between them."""
         size = LANES * self.row_step
         between, stride = (size, parts * size) if self.pitch is None else (distance * size, size)
         tile, first = self, panel + trip * stride
-        # With an odd number of vectors, LLVM would merge loads into LDPs right before their use, where in-order cores
-        # wait.
+        # With an odd number of vectors, LLVM would merge loads into LDPs immediately before their use, for which
+        # in-order cores stall.
         if self.constant and self.vectors % 2 == 0:
             tile, first = replace(self, b=opaque_view(self.b, first)), i64(0)
         for part in range(parts):
@@ -252,7 +256,7 @@ class TileBuffers:
             tile.vector(rows, at, first + part * between, range(LANES))
 
     def rest(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
-        """Emit the sum over the remainder of a segment behind its loop."""
+        """Emit the sum over the elements of a segment that remain after its loop."""
         parts, trips = unrolled(length)
         done = parts * trips * LANES
         if length < LANES:
@@ -264,11 +268,11 @@ class TileBuffers:
 
     @property
     def row_step(self) -> int:
-        """Stride of B between two k, in elements."""
+        """Distance in elements between two rows of B."""
         return self.vectors * LANES if self.pitch is None else self.pitch
 
     def vector(self, rows: Sequence[ir.Expr], at: ir.Expr, panel: ir.Expr, lanes: Iterable[int]) -> None:
-        """Emit the k steps of some lanes of each row's vector at `at`; the first reads B at `panel`."""
+        """Emit the products of given lanes of each row's vector at `at`; B's row for the first lane is at `panel`."""
         values = [load(self.a, row + at, LANES) for row in rows]
         for index, lane in enumerate(lanes):
             self.step(values, lane, panel + index * self.row_step)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binary32 sums of a tile of binary16 products in L1, double-buffered: an addition reads one copy and writes the other.
+"""Binary32 sums of binary16 products of a tile, double-buffered: an addition reads one copy, writes the other.
 
-With a single copy, LLVM would promote the sums to registers, of which there are not enough.
+With a single copy, LLVM would promote the sums to registers, and spill.
 """
 
 from tvm import ir, tirx
@@ -30,15 +30,15 @@ class HalfSums:
 
     @staticmethod
     def copy(added: ir.Expr) -> ir.Expr:
-        """Return the index of the copy that holds the sums after `added` additions."""
+        """Return the index (0 or 1) of the copy that holds the sums after `added` additions."""
         return T.Bind(added & i64(1))
 
     def load(self, copy: ir.Expr, at: int) -> ir.Expr:
-        """Load four sums from index `at`."""
+        """Emit the load of four sums of a copy, from index `at` on."""
         return load(*self._place(copy, at), LANES)
 
     def store(self, copy: ir.Expr, at: int, value: ir.Expr) -> None:
-        """Store four sums at index `at`."""
+        """Emit the store of four sums of a copy, from index `at` on."""
         buffer, offset = self._place(copy, at)
         store(buffer, value, offset, LANES)
 

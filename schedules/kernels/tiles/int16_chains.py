@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number of int8 products that can be summed in 16 bits: two, unless both can be (-128) * (-128).
+"""Number of int8 products that can be summed in 16 bits: two, unless both may be (-128) * (-128).
 
-With |w| <= 127 the sum of two is at most 2 * 128 * 127 = 32512 < 2**15; three reach 48768.
+With |w| <= 127 the sum of two products is at most 2 * 128 * 127 = 32512 < 2**15; that of three may be 48768.
 """
 
 from schedules.composites.workload import Workload

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The int8 register tile on SMULL, SMLAL and SADALP: rows of A as they lie by a packed panel of columns.
+"""The int8 register tile on SMULL, SMLAL and SADALP: unpacked rows of A times a packed panel of columns.
 
-An accumulator holds four partial sums of one output: lane i those of k = 2 i and 2 i + 1 of each eight. Sixteen k of
-a row and a column are
+An accumulator holds four partial sums of one output: lane i sums k = 2 i and 2 i + 1 of each eight k. Sixteen elements
+of a row a and a column b take
 
     t = a[0:8] * b[0:8]; t += a[8:16] * b[8:16]; accumulator[i] += t[2 i] + t[2 i + 1]
 
-three instructions, where t are 16 bits: exact unless two weights of one lane are both -128 (`pairs_fit`), for
-(-128) * (-128 - 127) = 32640 < 2**15, and otherwise each product is widened on its own, in four. A panel of B is
-[k / 16][columns][16 k], its end perhaps [columns][8 k].
+that is three instructions, where t has 16-bit lanes. This is exact unless both weights of a 16-bit sum are -128
+(`pairs_fit`), as (-128) * (-128 - 127) = 32640 < 2**15; if they are, each product is widened separately, by four
+instructions. A panel of B is [k / 16][columns][16 k], and for a remainder of eight k [columns][8 k].
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ LEAST = -128
 
 
 def check_registers(rows: int, columns: int) -> None:
-    """Raise ValueError if a tile's accumulators, its vectors of A and what streams exceed the register file."""
+    """Raise ValueError if a tile's accumulators, vectors of A and temporary vectors exceed the register file."""
     check_tile(
         f"a tile of {rows} x {columns}", (rows, columns), rows * columns + UNROLL * rows + STREAMING_REGISTERS
     )
 
 
 def cost(rows: int, columns: int, segments: Sequence[Sequence[Chunk]], chain: int) -> Cost:
-    """Return the cost of a tile's sum over k: products, widening, loads in pairs, loops, and the sum of lanes."""
+    """Return the cost of a tile's sum over k: products, widening, paired loads, loops, and additions of lanes."""
     chunks = [chunk for segment in segments for chunk in segment]
     eights = sum(chunk.size for chunk in chunks) // HALF
     widened = len(chunks) if chain > 1 else eights
@@ -100,8 +100,8 @@ def multiply(
         a_rows: Offset in `a` of each row of the tile.
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
-        columns: Columns of the tile.
-        segments: The loads of a row, in the order of k.
+        columns: Number of columns of the tile.
+        segments: The chunks of each segment of a row, in the packed order of k.
         chain: Products that are summed in 16 bits: 1 or 2.
         flipped: Whether the top bit of the data is flipped.
 
@@ -113,7 +113,7 @@ def multiply(
     acc = T.alloc_buffer((len(a_rows) * columns * LANES,), "int32", layout=None)
 
     def take(chunks: Sequence[Chunk], later: ir.Expr, first: bool) -> None:
-        """Emit products of chunks, shifted by `later` vectors of k; the `first` ones start the accumulators."""
+        """Emit the products of the chunks `later` vectors further on; if `first`, they initialise the accumulators."""
         rows = [
             [
                 T.Bind(flip(load(a, row + (later * VECTOR + chunk.offset), chunk.size), flipped))
@@ -153,13 +153,13 @@ def multiply(
 
 
 def sums(acc: tirx.Buffer, columns: int, row: int, first: int) -> ir.Expr:
-    """Emit the totals of four columns of a row from `first`, int32x4."""
+    """Emit the sums of four columns from column `first` on, by adding the accumulators' lanes; int32x4."""
     lanes = [acc.vload([i64((row * columns + first + i) * LANES)], "int32x4") for i in range(LANES)]
     return addp(addp(lanes[0], lanes[1]), addp(lanes[2], lanes[3]))
 
 
 def _add(total: ir.Expr | None, a: ir.Expr, b: ir.Expr, size: int, chain: int) -> ir.Expr:
-    """Emit the total (0 if None) plus the products of 8 or 16 k, int32x4."""
+    """Emit `total` (None for 0) plus the products of 8 or 16 k, int32x4."""
     if size == HALF:
         products = [smull(a, b)]
     elif chain > 1:

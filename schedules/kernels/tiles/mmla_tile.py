@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The int8 register tile on SMMLA: a packed panel of rows by a packed panel of columns.
+"""The int8 register tile on SMMLA: a packed panel of rows times a packed panel of columns.
 
-Rows and columns go in pairs. A panel of A is [k / 8][pairs][2 rows][8 k], one of B [k / 8][pairs][2 columns][8 k];
-accumulator (i, j) holds the 2 x 2 block of row pair i and column pair j: r0c0 r0c1 r1c0 r1c1.
+Rows and columns are packed in pairs. A panel of A is [k / 8][pairs][2 rows][8 k], one of B [k / 8][pairs][2 columns][8
+k]; accumulator (i, j) holds the 2 x 2 block of row pair i and column pair j: r0c0 r0c1 r1c0 r1c1.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from schedules.tir.emit import i64, store
 
 
 def check_registers(row_pairs: int, column_pairs: int) -> None:
-    """Raise ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and two vectors of B exceed the register file."""
     needed = row_pairs * column_pairs + row_pairs + STREAMING_PAIR
     check_tile(f"a tile of {row_pairs} x {column_pairs} pairs", (row_pairs, column_pairs), needed)
 
 
 def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tuple[float, float]:
-    """Return the instructions of the k loop and the loads of initial accumulators: all, and those on vector pipes."""
+    """Return (instructions of the k loop and of initial accumulators' loads, those of them on vector pipes)."""
     products = row_pairs * column_pairs
     loads = steps * (row_pairs + column_pairs) / 2 + products / 2
     vector = steps * products
@@ -37,7 +37,7 @@ def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> 
 def pack_columns(b: Array, column_pairs: int) -> Array:
     """Pack B, int8 [n, k], into panels [n / (2 * column_pairs), bytes].
 
-    n is a multiple of 2 * column_pairs, and k of 8.
+    n must be a multiple of 2 * column_pairs, and k a multiple of 8.
     """
     n, k = b.shape
     blocks = b.reshape(n // (BLOCK * column_pairs), column_pairs, BLOCK, k // K_STEP, K_STEP)
@@ -59,17 +59,17 @@ def multiply(
     unroll: int,
     start: Callable[[int], Sequence[ir.Expr]],
 ) -> tirx.Buffer:
-    """Emit the sum over k of one tile, inside the scope `opaque.opaques`.
+    """Emit the sum over k of one tile; must be called within `opaque.opaques`.
 
     Args:
-        a: Flat int8.
+        a: Flat int8 buffer of packed rows.
         a_panel: Offset of the panel in `a`.
-        b: Flat int8, which the function does not write to.
+        b: Flat int8 buffer of packed columns, which the PrimFunc never writes to.
         b_panel: Offset of the panel in `b`.
-        pairs: Pairs of rows, of columns.
+        pairs: Number of row pairs and of column pairs.
         steps: K / 8.
-        unroll: Steps of one loop iteration.
-        start: Returns the initial accumulators of a row pair, int32x4 for each column pair.
+        unroll: Number of steps per loop iteration.
+        start: Returns the initial accumulators of a row pair, one int32x4 per column pair.
 
     Returns:
         The accumulators, int32 [row pair][column pair][4], flat.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register tile of two packed panels: the operands of an instruction, and one k step of all accumulators.
+"""The register tile of two packed panels: accumulators and the code of one k step, for any instruction.
 
-A vector of a panel holds `lines` rows of A or columns of B by `step` k, and a panel is [k / step][vectors][elements].
-What a tile's accumulators start from, and which loop of k steps LLVM compiles well, is the kernel's: `mmla_tile`,
-`bfmmla_tile`, and `panel_tile_s8` for matrices of run time.
+A vector of a panel holds `lines` rows of A or columns of B by `step` elements of k; a panel is [k /
+step][vectors][elements]. The initial accumulators, and the loop over k steps, are emitted by `mmla_tile`,
+`bfmmla_tile`, and `panel_tile_s8` (for products of two run-time matrices).
 """
 
 from collections.abc import Callable
@@ -19,19 +19,19 @@ from schedules.tir.emit import i64, load, store
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction that multiplies packed lines (rows of A by columns of B).
+    """An instruction that multiplies packed lines, which are rows of A or columns of B.
 
     Attributes:
         name: Mnemonic of the instruction.
         feature: Feature that a core must have.
-        step: Number of k that one instruction sums over.
+        step: Number of products that the instruction sums per lane of the accumulator, in k.
         multiply: Maps (accumulator, vector of rows, vector of columns, index of the accumulator) to the new
             accumulator.
         accumulators: Number of accumulators for a pair of vectors: 1 (of 2 x 2 elements), or one per row.
         elements: Number of elements of a packed vector.
         total: Type of an accumulator.
         instructions: Number of instructions that `multiply` emits.
-        ahead: How many vectors of columns are loaded in advance, because LLVM does not reorder the loads.
+        ahead: Number of vectors of columns that are loaded in advance, because LLVM does not reorder the loads.
     """
 
     name: str
@@ -77,7 +77,7 @@ SDOT = Instruction(
 
 @dataclass(frozen=True)
 class PackedTile:
-    """A register tile of vectors of rows by vectors of columns."""
+    """The register tile of `rows` row vectors by `columns` column vectors for an instruction."""
 
     unit: Instruction
     rows: int
@@ -85,13 +85,13 @@ class PackedTile:
 
     def accumulators(self) -> tirx.Buffer:
         """Allocate the accumulators, [row vector][which][column vector][4], flat."""
-        # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the
-        # heap.
+        # No scope "local": TVM would allocate the buffer from the workspace pool, and LLVM cannot remove stores to heap
+        # memory.
         count = self.rows * self.unit.accumulators * self.columns
         return T.alloc_buffer((count * LANES,), self.unit.total, layout=None)
 
     def place(self, row: int, column: int, which: int = 0) -> ir.Expr:
-        """Return the offset of an accumulator."""
+        """Return the offset of an accumulator in the buffer."""
         return i64(((row * self.unit.accumulators + which) * self.columns + column) * LANES)
 
     def step(
@@ -101,7 +101,7 @@ class PackedTile:
         b: tuple[tirx.Buffer, ir.Expr],
         k: ir.Expr,
     ) -> None:
-        """Emit step `k` of the sum; `a` and `b` are panels, each a flat buffer and an offset."""
+        """Emit step `k` of the sum; `a` and `b` are panels, each a flat buffer and the offset in it."""
         unit, size = self.unit, self.unit.elements
         a_values = [load(a[0], a[1] + (k * self.rows + row) * size, size) for row in range(self.rows)]
         b_values: list[ir.Expr] = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The int8 register tile on SDOT by lane: rows of A as they lie by a packed panel of columns.
+"""The int8 register tile on SDOT by lane: unpacked rows of A times a packed panel of columns.
 
 A panel of B is [k / 4][vectors][4 columns][4 k]; accumulator (r, v) holds row r of columns 4 v to 4 v + 3. A is not
-packed: a load brings up to 16 k of a row, which are taken four by four as lanes.
+packed: a load reads up to 16 bytes of a row, and SDOT multiplies by one lane of four bytes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,19 +54,19 @@ SPILL = 4
 
 
 def check_registers(rows: int, vectors: int) -> None:
-    """Raise ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and two vectors of B exceed the register file."""
     check_tile(
         f"a tile of {rows} x {vectors} vectors", (rows, vectors), rows * vectors + rows + STREAMING_PAIR
     )
 
 
 def _streamed(rows: int, vectors: int) -> int:
-    """Return the vectors of B that one load of the stream brings: 4 if registers allow it, else 2."""
+    """Return the number of vectors of B that one instruction loads: 4 if registers suffice, else 2."""
     return QUAD if rows * vectors + rows + QUAD <= REGISTERS else STREAMING_PAIR
 
 
 def _unroll(rows: int, vectors: int, count: int, *, by_quads: bool) -> int:
-    """Return the vectors of k of one loop iteration, for `count` vectors in all."""
+    """Return the number of vectors of A per row and loop iteration, if a segment has `count` vectors."""
     if by_quads:
         return STREAMED if count >= 2 * STREAMED else 1
     spare = rows * vectors + 2 * rows + STREAMING_PAIR <= REGISTERS
@@ -78,7 +78,7 @@ def _unroll(rows: int, vectors: int, count: int, *, by_quads: bool) -> int:
 def cost(
     rows: int, vectors: int, reading: Reading, core: Core, *, reload: bool, by_quads: bool = False
 ) -> Cost:
-    """Return the cost of a tile's sum over k: initial accumulators, products, loads of rows and of B, loops."""
+    """Return the cost of a tile's sum over k: initial accumulators, products, loads of A and B, loops."""
     segments = reading.chunks()
     chunks = [chunk for segment in segments for chunk in segment]
     steps = sum(chunk.used for chunk in chunks) // K_STEP
@@ -103,7 +103,7 @@ def cost(
 def pack_columns(b: Array, vectors: int) -> Array:
     """Pack B, int8 [n, k], into panels [n / (4 * vectors), bytes].
 
-    n is a multiple of 4 * vectors, and k of 4.
+    n must be a multiple of 4 * vectors, and k a multiple of 4.
     """
     n, k = b.shape
     blocks = b.reshape(n // (LANES * vectors), vectors, LANES, k // K_STEP, K_STEP)
@@ -111,7 +111,7 @@ def pack_columns(b: Array, vectors: int) -> Array:
 
 
 def _kept(held: tirx.Buffer, offset: ir.Expr) -> ir.Expr:
-    """Return a pinned vector of a buffer that stays in registers, as LLVM would hoist a DUP of each lane."""
+    """Return a vector of a buffer that is in registers, pinned, because LLVM would hoist a DUP of each lane."""
     value = load(held, offset, VECTOR)
     own = tirx.reinterpret(f"{held.dtype}x{VECTOR}", pinned(T.Bind(tirx.reinterpret("int32x4", value))))
     store(held, own, offset, VECTOR)
@@ -131,9 +131,9 @@ def multiply(
     by_quads: bool = False,
     held: bool = False,
 ) -> tirx.Buffer:
-    """Emit the sum over k of one tile, inside of `pin.pins`.
+    """Emit the sum over k of one tile; must be called within `pin.pins`.
 
-    The pins keep LLVM from loading whole rows at once in straight code, and keeping them on the stack.
+    The pins prevent LLVM from loading whole rows at once in straight-line code, and spilling them.
 
     Args:
         a: Flat int8, or uint8 if `flipped`.
@@ -141,17 +141,17 @@ def multiply(
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
         vectors: Number of vectors of columns.
-        segments: The loads of a row, in the order of k.
-        start: Returns the int32x4 that the accumulators of a row start from, one for each vector of columns; called
-            for each row.
+        segments: The chunks of each segment of a row, in the packed order of k.
+        start: Returns the initial accumulators of a row, one int32x4 per vector of columns; called for each row.
         flipped: Whether the top bit of the data is flipped.
-        by_quads: Whether B is streamed, four vectors a load, inside the scope `quads`.
-        held: Whether `a` is a buffer for registers, of one vector for each load of `segments`.
+        by_quads: Whether one instruction loads four vectors of B, within the context manager `quads`.
+        held: Whether `a` is a buffer in registers, with one vector for each chunk of `segments`.
 
     Returns:
         The accumulators, int32 [row][vector][4], flat.
     """
-    # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the heap.
+    # No scope "local": TVM would allocate the buffer from the workspace pool, and LLVM cannot remove stores to heap
+    # memory.
     acc = T.alloc_buffer((len(a_rows) * vectors * LANES,), "int32", layout=None)
     for row in range(len(a_rows)):
         for column, value in enumerate(start(row)):
@@ -160,7 +160,7 @@ def multiply(
     stream = VectorStream(b, b_panel) if by_quads else None
 
     def panel(first: ir.Expr | int, count: int) -> Iterator[ir.Expr]:
-        """Yield B's vectors from `first` on, each loaded when it is asked for."""
+        """Yield `count` vectors of B from vector `first` on; each is loaded when the iterator reaches it."""
         if stream is None:
             yield from (load(b, b_panel + (first + i) * VECTOR, VECTOR) for i in range(count))
             return
@@ -169,7 +169,7 @@ def multiply(
             yield from map(T.Bind, stream.next(min(size, count - done)))
 
     def take(chunk: Chunk, later: ir.Expr | int) -> None:
-        """Emit the products of a chunk, shifted by `later` vectors of k."""
+        """Emit the products of the chunk that is `later` vectors behind `chunk`."""
         offset = later * VECTOR + chunk.offset
         if held:
             index = i64(segments[0].index(chunk) * VECTOR)
@@ -197,7 +197,8 @@ def multiply(
                 for u in range(unroll):
                     take(chunks[u], outer * unroll)
                 if vectors > REACHED and stream is None:
-                    # For in-order cores, LLVM would unroll the loop beyond the offset range of LDP.
+                    # A barrier, because LLVM would unroll the loop for in-order cores until offsets exceed the
+                    # range of LDP.
                     barrier()
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
             take(chunk, i64(0))

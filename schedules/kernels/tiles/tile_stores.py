@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantised stores of a register tile: four accumulators at a time become 16 elements, of int8, uint8 or int16.
+"""Requantised stores of a register tile: four vectors of accumulators become 16 elements of int8, uint8 or int16.
 
-Rows of a tile are 16 elements or eight; of these two make a vector.
+A row of a tile has 16 elements per vector, or eight: two such rows share a vector.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ Put = Callable[[ir.Expr, int, int, Sequence[int]], None]
 
 
 def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize, put: Put) -> None:
-    """Emit the rows of 2 x 2 accumulators, whose even 16-bit lanes are the first row of a pair, the odd the second.
+    """Emit the requantisation of 2 x 2 blocks, and pass the rows of each pair to `put`.
 
     Args:
         acc: Returns an accumulator: a block r0c0 r0c1 r1c0 r1c1.
@@ -55,7 +55,7 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
 
 
 def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, put: Put) -> None:
-    """Emit the rows of one-row accumulators: 16 columns of a row, or eight of two, are requantised together.
+    """Emit the requantisation of accumulators of one row each: 16 columns of a row, or eight columns of two rows.
 
     Args:
         acc: Returns an accumulator: four columns of a row.
@@ -85,7 +85,7 @@ def pieces(values: ir.Expr, lanes: int) -> list[ir.Expr]:
 
 
 def load_part(source: tirx.Buffer, at: ir.Expr, count: int, lanes: int) -> ir.Expr:
-    """Load `lanes` elements from `at`, of which only the first `count` may be read from memory."""
+    """Emit the load of a vector of `lanes` elements at `at`; only the first `count` may be read from memory."""
     if count == lanes:
         return load(source, at, lanes)
     stage = T.alloc_buffer((lanes,), source.dtype, layout=None)

@@ -3,17 +3,19 @@
 
     i[u] = children[i[u]] + (x[features[i[u]]] > thresholds[i[u]])      u = 0 ... walks - 1, depth times
 
-A step is six instructions, LDRH, LDR, LDR, FCMP, LDRSW and CINC, with a latency of 13 cycles for loads and flags, which
-the walks of several trees hide. Leaves step to themselves, so that all trees of a block take as many steps as its
-deepest one; trees are sorted by depth. If paths are much shorter than the trees are deep, as after best-first training,
-a block ends once all its walks are at leaves, which is checked every few steps.
+A walk is the path of a row from the root of a tree to a leaf. A step takes six instructions, LDRH, LDR, LDR, FCMP,
+LDRSW and CINC, with a latency of 13 cycles for loads and flags, which interleaving the walks of several trees hides.
+The child of a leaf is the leaf itself, so that all trees of a block can take as many steps as its deepest tree; trees
+are sorted by depth. If paths are much shorter than trees are deep, as after best-first training, a block ends when all
+its walks are at leaves, which is checked every few steps.
 
 100 trees of depth 6 take 600 steps per row. Alternatives were compared by their number of instructions:
 - Bit vectors of leaves, with a mask for each node whose test fails (QuickScorer). 3,150 of the 6,300 nodes fail on
   average, at five instructions each: four times those of the walks. It is faster than walks with mispredicted branches.
 - Vectors of four rows (or trees) and gathers. NEON has no gathers, and 128-bit SVE takes as many loads as the walks.
-- All nodes of a tree for four rows at once, 3 instructions for four comparisons: 47 per tree and row at depth 6 against
-  36, and twice as many with each further level; 11 against 24 at depth 4, where the masks cost as much as is gained.
+- All nodes of a tree for four rows at once, 3 instructions per four comparisons: at depth 6, 47 instructions per tree
+  and row instead of 36, and twice as many with each further level; at depth 4, 11 instead of 24, but the masks take as
+  many as are saved.
 - Heaps, with children at 2 i and 2 i + 1 instead of a table of children. As many instructions (an addition instead of a
   load), and padding to perfect trees, which leaf-wise training seldom produces.
 
@@ -78,10 +80,10 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        walks: Number of interleaved walks, each of another tree.
-        rows: Rows per task.
+        walks: Number of interleaved walks, each in a different tree.
+        rows: Number of rows per task.
         fused: Whether comparison and addition are inline assembly; see `schedules.intrinsics.next_node`.
-        early: Whether a block ends once all its walks are at leaves, instead of after its depth.
+        early: Whether a block ends as soon as all its walks are at leaves, instead of after its maximum depth.
         parallel: Whether tasks are spread over the runtime's threads.
     """
 
@@ -93,7 +95,7 @@ class Params:
 
     def __post_init__(self) -> None:
         if self.walks not in WALKS:
-            raise ValueError(f"{self.walks} walks side by side; expected one of {', '.join(map(str, WALKS))}")
+            raise ValueError(f"{self.walks} interleaved walks; expected one of {', '.join(map(str, WALKS))}")
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class TreeLayer:
 
     @property
     def number(self) -> str:
-        """Dtype of a feature's index."""
+        """Dtype of the indices of features."""
         return str(np.min_scalar_type(max(0, self.forest.kinds * self.forest.columns - 1)))
 
     @property
@@ -144,7 +146,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return numbers of walks up to the number of trees, with and without early end."""
+    """Return parameters for numbers of walks up to the number of trees, with and without early end."""
     layer = _layer(workload)
     found = []
     for walks in WALKS:
@@ -177,7 +179,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the arrays of nodes, and for each block of trees its roots, depth and target.
+    """Return the arrays of nodes, and the roots, the depth and the target of each block of trees.
 
     Blocks are padded with trees of one leaf, whose value is the identity of the aggregate.
     """
@@ -212,7 +214,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def _depths(children: Array, roots: Array) -> Array:
-    """Return the number of steps from each root to its farthest leaf."""
+    """Return the depth of each tree: the number of steps from its root to its farthest leaf."""
     depths = np.zeros(len(roots), np.int32)
     tree, node, level = np.arange(len(roots)), roots.astype(np.int64), 0
     while len(node):
@@ -249,7 +251,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _TreeEmitter:
-    """Emits the walks of all trees for a task's rows."""
+    """Emits the walks of all trees for the rows of a task."""
 
     def __init__(self, layer: TreeLayer, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.layer, self.forest, self.params = layer, layer.forest, params
@@ -257,7 +259,7 @@ class _TreeEmitter:
         self.roots, self.depths, self.targets, self.values, self.base, self.output = rest
 
     def rows(self, first: ir.Expr, count: int) -> None:
-        """Emit `count` rows from `first`."""
+        """Emit the results of `count` rows from row `first` on."""
         walks, columns = self.params.walks, self.forest.columns
         data, start, width = self.x, first * columns, columns
         if self.forest.kinds > 1:
@@ -274,7 +276,7 @@ class _TreeEmitter:
                 self.add(nodes, target, T.Bind((first + row) * self.forest.targets))
 
     def compared(self, first: ir.Expr, count: int) -> tirx.Buffer:
-        """Emit a buffer of the compared values of `count` rows from `first`: for each row, one copy per kind."""
+        """Emit the copy of `count` rows from `first` on, once per kind of comparison; return its buffer."""
         columns, kinds, dtype = self.forest.columns, self.forest.kinds, self.layer.dtype
         data = T.alloc_buffer((count * kinds * columns,), dtype, scope="global", layout=None)
         numbers = {VALUE: 0.0, NAN_IS_LARGE: math.inf, IS_NAN: 1.0}
@@ -308,7 +310,7 @@ class _TreeEmitter:
     def walk(
         self, roots: Sequence[ir.Expr], depth: ir.Expr, data: tirx.Buffer, start: ir.Expr
     ) -> list[ir.Expr]:
-        """Emit the walks of a block's trees for a row; return their leaves."""
+        """Emit the walks in a block's trees for a row; return the indices of the leaves."""
         node = T.alloc_buffer((self.params.walks,), "int64", layout=None)
         for u, root in enumerate(roots):
             T.buffer_store(node, root, [i64(u)])
@@ -329,7 +331,7 @@ class _TreeEmitter:
         return [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
 
     def step(self, node: tirx.Buffer, data: tirx.Buffer, start: ir.Expr) -> None:
-        """Emit one step of all walks."""
+        """Emit one step of all walks, from the nodes `node`."""
         at = [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
         features = [self.index(self.features, i) for i in at]
         values = [load(data, start + feature, 1) for feature in features]
@@ -341,7 +343,7 @@ class _TreeEmitter:
                 T.buffer_store(node, child + tirx.Cast("int64", value > threshold), [i64(u)])
 
     def add(self, nodes: Sequence[ir.Expr], target: ir.Expr, to: ir.Expr) -> None:
-        """Emit the aggregation of a block's leaf values with a row's results."""
+        """Emit the aggregation of a block's leaf values into the results of a row."""
         width = self.layer.width
         rows = [self.index(self.leaves, node) for node in nodes]
         if not self.forest.shared:
@@ -358,19 +360,19 @@ class _TreeEmitter:
             self.put([load(self.values, start + at, lanes) for start in starts], T.Bind(to + at), lanes)
 
     def put(self, values: list[ir.Expr], to: ir.Expr, lanes: int) -> None:
-        """Emit the aggregation of values with the output's; the values are first combined in pairs."""
+        """Emit the aggregation of values, combined in pairs first, into the output."""
         aggregate = self.forest.aggregate
         while len(values) > 1:
             values = [T.Bind(combined(aggregate, *values[k : k + 2])) for k in range(0, len(values), 2)]
         store(self.output, combined(aggregate, load(self.output, to, lanes), values[0]), to, lanes)
 
     def index(self, buffer: tirx.Buffer, at: ir.Expr) -> ir.Var:
-        """Load an index as int64."""
+        """Emit the load of an index, converted to int64."""
         return T.Bind(tirx.Cast("int64", buffer.vload([at], buffer.dtype)))
 
 
 def _is_number(value: ir.Expr) -> ir.Expr:
-    """Emit whether a float is not NaN by its bits, since TVM simplifies x == x to true."""
+    """Emit a test on the bits of a float that it is not NaN, because TVM simplifies x == x to true."""
     dtype, _, lanes = str(value.ty.dtype).partition("x")
     integer = dtype.replace("float", "int")
     info = np.finfo(dtype)

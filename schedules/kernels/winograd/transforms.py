@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Winograd's minimal filtering F(m x m, 3 x 3): transforms of weights in float64, and of data as vector code.
 
-    Y = A^T [ (G w G^T) * (B^T d B) ] A        * is elementwise, and a matrix product over the channels
+    Y = A^T [ (G w G^T) * (B^T d B) ] A        * is elementwise, summed over the channels
 
-One axis interpolates at 0, +-a, ... and infinity (Lavin and Gray, arXiv 1509.09308). m = 2 takes +-1; m = 4 takes
-+-sqrt(1/2) and +-sqrt(2), whose product is 1: its errors are a quarter of those of +-1 and +-2.
+sqrt(1/2) and +-sqrt(2), whose product is 1: its errors are a quarter of those of +-1 and +-2. The interpolation points
+of an axis are 0, pairs +-a, and infinity (Lavin and Gray, arXiv 1509.09308): for m = 2, +-1; for m = 4, +-sqrt(1/2) and
++-sqrt(2), whose product is 1, and which give a quarter of the errors of +-1 and +-2. +-sqrt(1/2) and +-sqrt(2), whose
+product is 1: its errors are a quarter of those of +-1 and +-2.
 """
 
 import math
@@ -53,22 +55,22 @@ class Transform:
 
     @property
     def size(self) -> int:
-        """Inputs of a tile's row or column: m + 2."""
+        """Number of inputs in a row or column of a tile: m + 2."""
         return self.outputs + TAPS - 1
 
     @property
     def input_parts(self) -> tuple[Sequence[int], ...]:
-        """Rows of B^T d B, in parts whose intermediate values fit the registers together."""
+        """Rows of B^T d B, divided into parts whose intermediate values fit the registers."""
         return (range(self.size),) if self.outputs == 2 else (range(3), range(3, 6))
 
     @property
     def output_parts(self) -> tuple[Sequence[int], ...]:
-        """Rows of A^T m A, in such parts; for m = 4 the rows of sums, and those of differences."""
+        """Rows of A^T m A, divided into parts; for m = 4, rows computed from sums, and rows from differences."""
         return (range(self.outputs),) if self.outputs == 2 else ((0, 2), (1, 3))
 
     @property
     def points(self) -> tuple[float, ...]:
-        """The finite interpolation points; infinity is one more."""
+        """The finite interpolation points; infinity is another point."""
         return (0.0, *(sign * point for point in _PAIRS[self.outputs] for sign in (1, -1)))
 
     @property
@@ -97,8 +99,8 @@ class Transform:
     def weights(self, w: Array) -> Array:
         """Transform weights float32 [O, 3, 3, I] to [size * size, I, O], computed in float64 and rounded once.
 
-        Sums are of element-wise products, whose bits are the same on every machine, as those of a BLAS are not. They
-        are computed for a few output channels at a time, which caches keep.
+        Element-wise products are summed, because their bits, unlike those of a BLAS, are the same on every machine. A
+        few output channels are computed at a time, so that they stay in caches.
         """
         count, _, _, channels = w.shape
         u = np.empty((self.size, self.size, channels, count), np.float32)
@@ -112,7 +114,7 @@ class Transform:
         return u.reshape(self.size**2, channels, count)
 
     def input_line(self, d: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Emit B^T d of `size` vectors of four."""
+        """Emit B^T d for one line d of `size` vectors of four channels."""
         if self.outputs == 2:
             return [T.Bind(value) for value in (d[2] - d[0], d[2] + d[1], d[2] - d[1], d[3] - d[1])]
         first, last = T.Bind(d[4] + d[0]), T.Bind(d[5] + d[1])
@@ -123,7 +125,7 @@ class Transform:
         return [*rows, _fma(d[3], -(_A**2 + _B**2), last)]
 
     def output_line(self, m: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Emit A^T m of `size` vectors of four."""
+        """Emit A^T m for one line m of `size` vectors of four channels."""
         sums = [T.Bind(m[i] + m[i + 1]) for i in range(1, self.size - 1, 2)]
         differences = [T.Bind(m[i] - m[i + 1]) for i in range(1, self.size - 1, 2)]
         if self.outputs == 2:
@@ -141,7 +143,7 @@ _VECTOR = Vector(4)
 
 
 def _sum(factors: Array, values: Array) -> Array:
-    """Return the sum of values[k] times factors[k]."""
+    """Return the sum of factors[k] * values[k] over k."""
     terms = (value * factor for factor, value in zip(factors, values, strict=True) if factor)
     return reduce(np.add, terms)
 
@@ -153,18 +155,18 @@ def _fma(x: ir.Expr, by: float, plus: ir.Expr) -> ir.Var:
 def square(
     line: Line, column: Callable[[int], Sequence[ir.Expr]], size: int, parts: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, list[ir.Expr]]]:
-    """Emit the transform of all columns, then of all rows; to be called inside `pin.pins`.
+    """Emit the transform of all columns, then of all rows; must be called within `pin.pins`.
 
-    The intermediate values exceed the registers, so they are computed, and their inputs read, in parts.
+    The intermediate values exceed the registers, so they are computed, and their inputs loaded, in parts.
 
     Args:
-        line: Transforms one line.
+        line: Emits the transform of one line (row or column).
         column: Returns the values of a column.
         size: Number of columns.
-        parts: Rows of the result by part; a part needs the same intermediate values.
+        parts: Rows of the result, by part; the rows of a part use the same intermediate values.
 
     Yields:
-        (row, its values) of the result.
+        (row of the result, its values).
     """
     for rows in parts:
         barrier()

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """fp32 convolutions 3 x 3 of stride 1 by Winograd's F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3), epilogue inside.
 
-A tile of the data, 4 x 4 or 6 x 6 pixels, becomes 16 or 36 numbers a channel; each of these is a matrix product over
-the channels, 2.25 or 4 times fewer multiplications than the convolution has; their sums become 2 x 2 or 4 x 4 pixels.
-Tiles go in blocks whose numbers a cache keeps, or all at once where the weights are larger than these.
+A tile of the data, 4 x 4 or 6 x 6 pixels, is transformed to 16 or 36 numbers per channel. For each of the 16 or 36
+positions, a matrix product sums over the channels, with 2.25 or 4 times fewer multiplications than the convolution. The
+sums are transformed to 2 x 2 or 4 x 4 output pixels. Tiles are processed in blocks whose transformed data stays in a
+cache, or all at once if the weights are larger than this data.
 
-Its sums are other ones than the convolution's. With eps = 2^-24, C channels and both transforms' A, B and G:
+The rounding errors are different from the convolution's. With eps = 2^-24, C channels and A, B and G of `transforms`:
 
     |error| <= (C + 26) eps |A|^T [ sum over channels of (|G| |w| |G|^T) * (|B|^T |x| |B|) ] |A|
 
-of which rounding errors, having no direction, leave a small part: of normally distributed data and weights below 4e-6
-of the largest |output| for up to 512 channels, where the implicit GEMM stays below 2.5e-6.
+Rounding errors of random signs are a small part of this bound: with normally distributed data and weights, less than
+4e-6 of the maximum |output| for up to 512 channels, while the error of the implicit GEMM is below 2.5e-6.
 
-Weights are 16 / 9 or 4 times the kernel's own; what does not stay in L2 is read from memory, which `estimate` counts.
-Time decides between the forms, not memory. MiB of weights, and millions of cycles estimated for Neoverse N2 (of which
-reading more weights), of the layers of ResNet-50:
+Transformed weights are 16 / 9 or 4 times larger; if they exceed L2 they are read from memory, which `estimate`
+includes. The choice depends on cycles, not on the size of weights. MiB of weights, and millions of cycles estimated for
+Neoverse N2 (in parentheses those of reading more weights), of the layers of ResNet-50:
 
                     implicit GEMM      F(2 x 2, 3 x 3)      F(4 x 4, 3 x 3)
     56, 64 to 64     0.14   14.5        0.25   7.0           0.56   4.2
@@ -69,7 +70,7 @@ LEAST_TILES = 8
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
+    """Accept 3 x 3 convolutions in float32 with constant weights, stride 1 and channels that are multiples of four."""
     product = product_float.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product
@@ -100,7 +101,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return both transforms with every register tile."""
+    """Return the parameters of both transforms with every register tile."""
     found = []
     for outputs in OUTPUTS:
         for rows, vectors in TILES:
@@ -114,9 +115,9 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def _block(cut: WinogradPlan, core: Core, parallel: bool) -> int:
-    """Return the tiles of a block.
+    """Return the number of tiles of a block.
 
-    Their intermediate numbers take half of L2, or as much as the weights if that is more.
+    Their transformed data and sums take at most half of L2, or the size of the weights if that is more.
     """
     weights = cut.products * cut.channels * cut.columns
     room = max(core.l2.size // 2 // np.dtype(np.float32).itemsize, weights)
@@ -143,7 +144,7 @@ def instructions(workload: Workload, params: Params) -> float:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Return the cycles of one call on one core: transforms, products, and reads of the transformed weights."""
+    """Return the cycles of one call on one core: transforms, products, and reading the transformed weights."""
     cut = WinogradPlan(workload, params)
     segments = ((0, cut.channels),)
     total = sum(
@@ -159,7 +160,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:
-    """Return (instructions, those on vector pipes) of the padded copy, the data's and the results' transforms."""
+    """Return (instructions, those on vector pipes) of the padded copy, the data transform and the output transform."""
     m, size = cut.params.outputs, cut.transform.size
     copied = math.prod(cut.padded) / LANES
     data, results = (cut.tiles * channels // LANES for channels in (cut.channels, cut.columns))
@@ -173,14 +174,14 @@ def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return transformed weights, [product][panel][K][columns of the panel], the bias, and slopes, if any."""
+    """Return the transformed weights, [product][panel][K][columns of the panel], the bias, and PReLU slopes, if any."""
     cut = WinogradPlan(workload, params)
     order = fmla_tile.order(((0, cut.channels),))
     u = cut.transform.weights(constants[workload.operands[1].index][..., order])
     width = cut.params.vectors * LANES
     full = cut.full_panels * width
     packed = np.empty((cut.products, cut.channels * cut.columns), np.float32)
-    # Both reshapes must be views, since the assignments below write into `packed`.
+    # Both reshapes must return views, because the assignments below write through them into `packed`.
     panels = packed[:, : cut.channels * full].reshape(cut.products, cut.full_panels, cut.channels, width)
     last = packed[:, cut.channels * full :].reshape(cut.products, cut.channels, cut.columns - full)
     by_panel = u[:, :, :full].reshape(cut.products, cut.channels, cut.full_panels, width)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of a Winograd convolution: transform of the data, matrix products, transform of the sums."""
+"""The stages of a Winograd convolution: data transform, matrix products, output transform of the sums."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ from schedules.tir.emit import i64, load, store
 
 
 class WinogradStages:
-    """Emits the stages of one kernel."""
+    """Emits the stages of one Winograd kernel."""
 
     def __init__(self, cut: WinogradPlan, x: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> None:
         residual = cut.workload.step("residual")
@@ -26,7 +26,8 @@ class WinogradStages:
         self.output, self.slopes = buffers[-1], slopes[0] if slopes else None
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
         self.steps = cut.workload.epilogue
-        # An activation takes the registers that a transform does: it gets a loop of its own over a tile's outputs.
+        # An activation needs as many registers as a transform, so it is computed in a separate loop over a tile's
+        # outputs.
         self.late = any(step.name in activation_f32.FUNCTIONS for step in self.steps)
 
     def numbers(self) -> tuple[tirx.Buffer, tirx.Buffer]:
@@ -39,15 +40,23 @@ class WinogradStages:
         return found[0], found[-1]
 
     def block(self, first: ir.Expr, numbers: tuple[tirx.Buffer, tirx.Buffer], parallel: bool) -> None:
-        """Emit the stages of one block, from tile `first`."""
+        """Emit the stages of the block that starts with tile `first`."""
         cut, (v, m) = self.cut, numbers
         full = cut.params.block
         count = i64(full) if cut.blocks == 1 else T.Bind(tirx.min(i64(full), cut.tiles - first))
-        _over(count, cut.channels, full, parallel, lambda tile, c: self.forth(first + tile, tile, c, v))
+        _over(
+            count, cut.channels, full, parallel, lambda tile, c: self.transform_data(first + tile, tile, c, v)
+        )
         self.multiply(v, m, count, parallel)
-        _over(count, cut.columns, full, parallel, lambda tile, o: self.back(first + tile, tile, o, m))
+        _over(
+            count,
+            cut.columns,
+            full,
+            parallel,
+            lambda tile, o: self.transform_output(first + tile, tile, o, m),
+        )
 
-    def forth(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, v: tirx.Buffer) -> None:
+    def transform_data(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, v: tirx.Buffer) -> None:
         """Emit the data transform of four channels of a tile."""
         cut = self.cut
         size, m, (_, height, width, _) = cut.transform.size, cut.params.outputs, cut.padded
@@ -76,7 +85,7 @@ class WinogradStages:
     def panel(
         self, v: tirx.Buffer, m: tirx.Buffer, count: ir.Expr, product: ir.Expr, column: ir.Expr, vectors: int
     ) -> None:
-        """Emit one product of a block's tiles by one panel of the weights."""
+        """Emit matrix product `product` of a block's tiles by one panel of the weights."""
         cut, rows = self.cut, self.cut.params.rows
         b = T.Bind((product * cut.columns + column) * cut.channels)
         zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * vectors
@@ -100,8 +109,8 @@ class WinogradStages:
             with T.If(whole * rows < count), T.Then():
                 tiles(T.Bind(whole * rows), cut.tiles % rows)
 
-    def back(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, m: tirx.Buffer) -> None:
-        """Emit the output transform of four channels of a tile, and the epilogue of its real outputs."""
+    def transform_output(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, m: tirx.Buffer) -> None:
+        """Emit the output transform of four channels of a tile, and the epilogue of its outputs inside the image."""
         _, down, across = self.cut.grid
         _, height, width, _ = self.cut.workload.output_shape
         image, row, column = self.where(tile)
@@ -149,7 +158,7 @@ class WinogradStages:
                     self.pixel(value + bias, offset(i, j), channel)
         if self.late:
             with T.serial(i64(0), i64(part[0])) as index:
-                barrier()  # otherwise LLVM unrolls this loop, which then needs the registers of all rows
+                barrier()  # otherwise LLVM unrolls this loop, and keeps all rows in registers
                 for j in range(part[1]):
                     self.pixel(load(self.output, offset(index, j), LANES), offset(index, j), channel)
 
@@ -161,7 +170,7 @@ class WinogradStages:
         epilogue_f32.finish(self.steps, acc, 0, LANES, self.output, offset, self.residual, slopes)
 
     def where(self, tile: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-        """Return image, row and column of a tile."""
+        """Return the image of a tile, and its row and column in the grid of tiles."""
         _, down, across = self.cut.grid
         line = T.Bind(tirx.floordiv(tile, across))
         return (
@@ -174,7 +183,7 @@ class WinogradStages:
 def _over(
     count: ir.Expr, channels: int, tiles: int, parallel: bool, emit: Callable[[ir.Expr, ir.Expr], None]
 ) -> None:
-    """Emit a loop over tiles and vectors of four channels; few tiles are divided into tasks of fewer channels."""
+    """Emit a loop over tiles and vectors of four channels; with few tiles, parallel tasks also divide the channels."""
     vectors = channels // LANES
     wanted = -(-PARALLEL_TASKS // tiles) if parallel else 1
     parts = next((n for n in range(wanted, vectors) if vectors % n == 0), vectors) if wanted > 1 else 1
@@ -188,7 +197,7 @@ def _over(
 
 
 def _last(index: ir.Expr, count: int, size: int, step: int, emit: Callable[[int], None]) -> None:
-    """Emit the code of whole steps and, by a branch, that of the last of `count` steps if it is shorter."""
+    """Emit the code for a full step and, in a branch, for the last of `count` steps if it is shorter."""
     rest = size % step
     if not rest:
         emit(step)

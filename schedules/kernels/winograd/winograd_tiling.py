@@ -24,11 +24,11 @@ class Params:
     """Parameters of a Winograd kernel.
 
     Attributes:
-        outputs: Rows and columns of a tile's output, 2 or 4.
-        rows: Tiles of a register tile.
-        vectors: Channels of a register tile, in vectors of four.
-        block: Tiles of a block, a multiple of `rows` if there are several.
-        parallel: Whether blocks, or the parts of the only one, are spread over the runtime's threads.
+        outputs: Number of output rows and columns of a Winograd tile, 2 or 4.
+        rows: Number of Winograd tiles that a register tile multiplies.
+        vectors: Number of vectors of four output channels of a register tile.
+        block: Number of Winograd tiles of a block, a multiple of `rows` if there are several blocks.
+        parallel: Whether blocks, or the parts of a single block, are spread over the runtime's threads.
     """
 
     outputs: int
@@ -43,7 +43,7 @@ class Params:
 
 @dataclass(frozen=True)
 class WinogradPlan:
-    """The sizes of a Winograd convolution for a workload and parameters."""
+    """The sizes and offsets of a Winograd convolution, derived from a workload and parameters."""
 
     workload: Workload
     params: Params
@@ -55,7 +55,7 @@ class WinogradPlan:
 
     @property
     def products(self) -> int:
-        """Number of matrix products: elements of a transformed tile."""
+        """Number of matrix products, one per element of a transformed tile."""
         return self.transform.size**2
 
     @property
@@ -70,7 +70,7 @@ class WinogradPlan:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Number of images, and of rows and columns of tiles in each."""
+        """Number of images, and of rows and columns of tiles per image."""
         images, height, width, _ = self.workload.output_shape
         m = self.params.outputs
         return images, -(-height // m), -(-width // m)
@@ -87,7 +87,7 @@ class WinogradPlan:
 
     @property
     def widths(self) -> tuple[tuple[int, int], ...]:
-        """Widths of the border that pads the data to whole tiles, before and after each axis."""
+        """Padding (before, after) of each axis by which the data consists of whole tiles."""
         top, left, _, _ = ConvolutionAttributes.of(self.workload).padding
         _, height, width, _ = self.workload.operands[0].shape
         _, down, across = self.grid
@@ -111,7 +111,7 @@ class WinogradPlan:
         return self.columns // LANES % self.params.vectors
 
     def register_tiles(self) -> Iterator[tuple[int, int, int]]:
-        """Yield each size of register tile: (rows, vectors, number of tiles)."""
+        """Yield (rows, vectors, number of register tiles) for each size of register tile."""
         rows = self.params.rows
         for height, tiles in ((rows, self.tiles // rows), (self.tiles % rows, 1)):
             for vectors, panels in ((self.params.vectors, self.full_panels), (self.tail_vectors, 1)):
@@ -125,28 +125,29 @@ class WinogradPlan:
 
     @property
     def in_place(self) -> bool:
-        """Whether a product's sums overwrite the data of the product before, which is no longer read.
+        """Whether the sums of a product overwrite the transformed data of the product before, which is no longer read.
 
-        A task's numbers are on top of the arena, once a thread; those of a whole call may find room in it.
+        If blocks are tasks, each thread has its own buffers in addition to the arena; those of a whole call may reuse
+        memory in it.
         """
         return self.by_blocks and self.columns <= self.channels
 
     @property
     def input_start(self) -> int:
-        """Offset of the transformed data in a tile's memory, in float32; with `in_place`, sums come first."""
+        """Offset in elements of the transformed data in the buffer of a tile; with `in_place`, sums come first."""
         return self.channels if self.in_place else 0
 
     @property
     def input_pitch(self) -> int:
-        """Distance between the transformed data of neighbouring tiles, in float32."""
+        """Distance in elements between the transformed data of consecutive tiles."""
         return self.input_start + self.products * self.channels + LINE
 
     @property
     def sums(self) -> int:
-        """Distance between the sums of consecutive products, in float32."""
+        """Distance in elements between the sums of consecutive products."""
         return self.channels if self.in_place else self.columns
 
     @property
     def output_pitch(self) -> int:
-        """Distance between the sums of neighbouring tiles, in float32."""
+        """Distance in elements between the sums of consecutive tiles."""
         return self.input_pitch if self.in_place else self.products * self.columns + LINE

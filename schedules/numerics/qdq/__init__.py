@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `qdq`: what quantised operators of CPU packages compute, each in numpy and, beside it, in TIR.
+"""The numerics `qdq`: definitions of the quantised operators of CPU packages, each in numpy and in TIR.
 
 fl() is one rounding to binary32 and rne() rounds half to even. The order is part of every definition: multiply or
 divide, round, then add the integer zero point, then saturate. No multiply-add is fused.

@@ -3,11 +3,12 @@
 
     q = saturate(rne(fl(fl(fl(da * sa) op fl(db * sb)) / sc)) + zc)    da = a - za, db = b - zb
 
-A constant operand is its binary32 value fl(db * sb), or a float constant as it is. Equal to onnxruntime unoptimised.
+A constant operand is its binary32 value fl(db * sb), or an unchanged float constant. Results equal those of onnxruntime
+without optimisations.
 
-On machines with a fused multiply-add, LLVM would contract fl(fl(da * sa) + ...) and round once instead of twice. Each
-product is therefore bounded by its least value: it never is below, which LLVM cannot know, so the multiply and the
-addition stay apart, and vectorise.
+On machines with a fused multiply-add, LLVM would contract fl(fl(da * sa) + ...), which rounds once instead of twice.
+Therefore max(product, its minimum) is computed: it never changes the product, which LLVM cannot know, so multiplication
+and addition stay separate instructions, and vectorise.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 
 
 def binary(op: Op, a: Floats, b: Floats, y: Quantization, bounds: Bounds = (None, None)) -> Array:
-    """Compute the function of two dequantised tensors, as defined above; they broadcast."""
+    """Compute the quantised function of two dequantised tensors, which broadcast, by the module's definition."""
     result = getattr(np, op)(a, b)
     return saturate(result / np.float32(y.scale), y.zero_point, *integer_bounds(y, bounds), y.dtype)
 
@@ -56,16 +57,16 @@ def binary_routine(
     y: Quantization,
     bounds: Bounds,
 ) -> Routine:
-    """Return the routine of `binary`; at least one operand is quantised, a float array is its constant.
+    """Return a routine that computes `binary`; at least one operand is quantised, the other may be a constant.
 
-    Its attributes are a_scale, a_zero_point, those of b and of y, low and high; a constant operand has none.
+    Its attributes are scale and zero_point with the prefixes a_, b_ and y_, low and high; a constant has none.
 
     Args:
         op: The binary function.
         shapes: Shapes of the operands; they broadcast to the output's.
-        operands: Quantisation of each operand, or the value of a constant.
+        operands: Quantisation of each operand, or the value of a constant, a float array.
         y: Quantisation of the output.
-        bounds: Bounds of a clamp that follows.
+        bounds: Real bounds of a clamp of the result, if there is one.
     """
     low, high = integer_bounds(y, bounds)
     constants = [np.asarray(o, np.float32) for o in operands if isinstance(o, np.ndarray)]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accumulators of a transposed convolution of quantised data by constant integers.
 
-    acc = sum over taps that meet an input of (x - zx) * w
+    acc = sum over taps at which there is an input of (x - zx) * w
 
-Outputs meet different taps, fewer of them at the border. As the zero point is subtracted inside the sum, no offset
-depends on which. The sum is exact: the caller gives a dtype that is wide enough.
+Outputs use different taps, and fewer at the border. The zero point is subtracted inside the sum, because an offset
+outside of it would depend on the taps. The sum is exact, as the caller passes a dtype that is wide enough.
 """
 
 from typing import Any
@@ -19,11 +19,11 @@ from schedules.numerics.routine import PRODUCT, Routine, routine
 
 
 def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometry: Geometry) -> Array:
-    """Compute the int64 sums; the shapes of data and weights are those of `Geometry`."""
+    """Compute the accumulators, int64; for the shapes of data and weights see `Geometry`."""
     rows, columns = geometry.axes
     depth = geometry.data[3] // geometry.groups
     tall, wide = ((a.size - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 for a in (rows, columns))
-    # Sums of the contributions of all inputs, including outputs that are cropped and outputs that no input reaches.
+    # Add the contributions of all inputs, also to outputs that are cropped and to outputs without any input.
     full = np.zeros(
         (geometry.data[0], tall + rows.stride, wide + columns.stride, geometry.output[3]), np.int64
     )
@@ -41,7 +41,7 @@ def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometr
 def conv2d_transpose_routine(
     geometry: Geometry, x: Quantization, weights: npt.NDArray[np.integer[Any]], dtype: str
 ) -> Routine:
-    """Return the routine of `accumulators`; the weights are its constant."""
+    """Return a routine that computes `accumulators` in `dtype`; the weights are its constant."""
     data = te.placeholder(geometry.data, x.dtype, "x")
     w = te.placeholder(geometry.weights, str(weights.dtype), "w")
     acc = compute(data, w, geometry, dtype, lambda q: tirx.Cast(dtype, q) - tirx.IntImm(dtype, x.zero_point))

@@ -5,8 +5,8 @@
     acc       = conv(q - z, w), scalar z, padded with 0                 for convolutions
     y[m, n]   = fl(fl(fl(acc[m, n]) * s[m]) * scale[n] + bias[n])       fl rounds to float32; the outer one is an FMA
 
-s and z are computed at run time, per row or per tensor, or constants. Weights have eight bits, or nine if they are
-uint8 minus a zero point. XNNPACK's products of dynamically quantised data compute the same.
+s and z are constants, or computed at run time per row or per tensor. Weights have eight bits, or nine if they are
+uint8 minus a zero point. XNNPACK defines products of dynamically quantised data in the same way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ REACH = 255
 
 
 def accumulators(q: Array, weights: Array, zero_point: Array) -> Array:
-    """Compute the int64 sums of [..., M, K] by [K, N]; the zero points broadcast against the data."""
+    """Compute int64 accumulators of data [..., M, K] by weights [K, N]; zero points broadcast against the data."""
     product: Array = (q.astype(np.int64) - zero_point.astype(np.int64)) @ weights.astype(np.int64)
     return product
 
 
 def real(acc: Array, row_scale: Floats, scale: Floats, bias: Floats) -> Floats:
-    """Dequantise accumulators, as defined above; all arguments broadcast."""
+    """Dequantise accumulators by the module's definition; all arguments broadcast."""
     by_row = acc.astype(np.float32) * row_scale.astype(np.float32)
     return fused(by_row, scale.astype(np.float32), bias.astype(np.float32))
 
@@ -46,7 +46,7 @@ def real(acc: Array, row_scale: Floats, scale: Floats, bias: Floats) -> Floats:
 def fused(a: Floats, b: Floats, c: Floats) -> Floats:
     """Return a * b + c, rounded once to binary32.
 
-    The product is exact in binary64. Its sum is rounded to odd there, which keeps what the second rounding needs.
+    The product is exact in binary64. The sum is rounded to odd in binary64, so that rounding it to binary32 is correct.
     """
     product, addend = a.astype(np.float64) * b, np.asarray(c, np.float64)
     total = product + addend
@@ -61,7 +61,7 @@ def fused(a: Floats, b: Floats, c: Floats) -> Floats:
 def linear_dynamic_routine(
     shape: Sequence[int], dtype: str, weights: npt.NDArray[np.integer[Any]], zero_point: Sequence[int]
 ) -> Routine:
-    """Return the routine of a matrix product's int32 accumulators.
+    """Return a routine that computes a matrix product's int32 accumulators.
 
     Args:
         shape: Shape of the data, [..., M, K].
@@ -91,7 +91,7 @@ def conv_dynamic_routine(
     window: Mapping[str, Sequence[int]],
     groups: int,
 ) -> Routine:
-    """Return the routine of a convolution's int32 accumulators.
+    """Return a routine that computes a convolution's int32 accumulators.
 
     Args:
         shape: Shape of the data, channels last.

@@ -3,7 +3,7 @@
 
     acc[i, j] = sum over k of (a[i, k] - za) * (b[k, j] - zb)
 
-The sum is exact: the caller gives a dtype that is wide enough.
+The sum is exact, as the caller passes a dtype that is wide enough.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from schedules.numerics.routine import PRODUCT, Routine, routine
 
 
 def accumulators(a: Array, b: Array, a_zero: int, b_zero: int) -> Array:
-    """Compute the int64 sums of [..., M, K] by [..., K, N]."""
+    """Compute the accumulators, int64, of a [..., M, K] by b [..., K, N]."""
     product: Array = (a.astype(np.int64) - a_zero) @ (b.astype(np.int64) - b_zero)
     return product
 
@@ -24,7 +24,7 @@ def accumulators(a: Array, b: Array, a_zero: int, b_zero: int) -> Array:
 def matmul_routine(
     shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str
 ) -> Routine:
-    """Return the routine of `accumulators` for [..., M, K] by [..., K, N], whose leading axes broadcast."""
+    """Return a routine that computes `accumulators` in `dtype`; the leading axes of a and b broadcast."""
     x, y = (
         te.placeholder(shape, of.dtype, name) for shape, of, name in zip(shapes, (a, b), "ab", strict=True)
     )
@@ -37,7 +37,7 @@ def matmul_dynamic_routine(
     dtypes: tuple[str, str],
     zero_points: tuple[Sequence[int], Sequence[int]],
 ) -> Routine:
-    """Return the routine of int32 `accumulators` whose zero points are operands.
+    """Return a routine that computes int32 `accumulators`; the zero points are operands.
 
     Args:
         shapes: Shapes of the tensors, [..., M, K] and [..., K, N].
@@ -53,7 +53,7 @@ def matmul_dynamic_routine(
 
 
 def _sums(operands: tuple[te.Tensor, te.Tensor], zeros: tuple[ir.Expr, ir.Expr], dtype: str) -> te.Tensor:
-    """Return the sums of products of two tensors minus zero points."""
+    """Return the TE expression of the sums of products of two tensors minus zero points."""
     x, y = operands
     left, right = ([int(dim) for dim in each.shape] for each in operands)
     lead = np.broadcast_shapes(tuple(left[:-2]), tuple(right[:-2]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer norm and RMS norm of 8-bit rows, in integers up to their statistics.
+"""Layer norm and RMS norm of 8-bit rows, whose statistics are computed from exact integer sums.
 
     S = sum of d, T = sum of d**2          int64: the order of summation does not matter
     V = n * T - S**2                       n**2 times the variance; without S**2 in an RMS norm
@@ -9,11 +9,11 @@
 
     b = n**2 * eps / xs**2 in binary64, g = fl(gamma / ys), h = fl(beta / ys)
 
-A layer norm does not see a shift, so its d is q itself; an RMS norm's is q - zx. The scale of x is in b alone, as d and
-its deviation are in the same units. Two float norms differ in the last bits of their sums; this one does not, and is
-within a unit of them.
+A layer norm is invariant under a shift of its input, so d is q itself; in an RMS norm d is q - zx. The scale of x
+occurs in b alone, as d and its deviation have the same unit. Float norms on different machines differ in the last bits
+of their sums; this definition is exact, and within one unit of a float norm.
 
-LLVM would contract fl(fl(...) * g) + h: the product is bounded by the least binary32 number, as in `binary`.
+LLVM would contract fl(fl(...) * g) + h; max(product, minimum of binary32) prevents this, as in `binary`.
 """
 
 import math
@@ -47,9 +47,9 @@ class Norm:
     """Parameters of a norm.
 
     Attributes:
-        axes: How many of the last axes are one row.
-        epsilon: Added to the variance, or to the mean square.
-        centred: Whether the mean is subtracted: a layer norm, else an RMS norm.
+        axes: Number of last axes that are normalised together, as one row.
+        epsilon: The number that is added to the variance, or to the mean square.
+        centred: Whether the mean is subtracted (layer norm); else an RMS norm.
     """
 
     axes: int
@@ -57,11 +57,11 @@ class Norm:
     centred: bool
 
     def spread(self, length: int, x: Quantization) -> float:
-        """Return the constant b of the definition, for rows of that length."""
+        """Return the constant b of the definition for rows of `length` elements."""
         return length * length * self.epsilon / x.scale**2
 
     def zero(self, x: Quantization) -> int:
-        """Return what is subtracted from each value to get d: 0, or the zero point in an RMS norm."""
+        """Return the number that is subtracted from q to get d: 0, or the zero point in an RMS norm."""
         return 0 if self.centred else x.zero_point
 
 
@@ -81,7 +81,7 @@ def factors(
 
 
 def norm(q: Array, what: Norm, g: Floats, h: Floats, x: Quantization, y: Quantization) -> Array:
-    """Compute the norm of quantised values, as defined above; g and h have the shape of a row."""
+    """Compute the norm of quantised values by the module's definition; g and h have the shape of a row."""
     lead = q.shape[: q.ndim - what.axes]
     length = math.prod(q.shape[q.ndim - what.axes :])
     d = q.astype(np.int64).reshape(-1, length) - what.zero(x)
@@ -101,15 +101,15 @@ def norm_routine(
     x: Quantization,
     y: Quantization,
 ) -> Routine:
-    """Return the routine of `norm` for a shape; g and h are its constants.
+    """Return a routine that computes `norm` for a shape; g and h are its constants.
 
-    Its attributes are axes, spread (b), zero (what is subtracted to get d) and those of y.
+    Its attributes are axes, spread (b), zero (q - d), and the quantisation of y.
 
     Args:
         shape: Shape of the tensor.
         what: Kind of the norm.
         gamma: Real gamma, in the shape of a row.
-        beta: Beta in the same form as gamma.
+        beta: Real beta, in the shape of a row; None for no beta.
         x: Quantisation of the tensor.
         y: Quantisation of the output.
 
@@ -128,7 +128,7 @@ def norm_routine(
     zero = tirx.IntImm("int64", what.zero(x))
 
     def moment(power: int, name: str) -> te.Tensor:
-        """Return the sum over a row of d (power 1) or d**2 (power 2)."""
+        """Return the TE expression of the sum over a row of d (power 1) or d**2 (power 2)."""
         k = [te.reduce_axis((0, extent), f"{name}_{axis}") for axis, extent in enumerate(row)]
 
         def value(*i: ir.Expr) -> ir.Expr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `qdq` as the object that the pass `integerize` asks for routines."""
+"""The numerics `qdq` as an object: the pass `integerize` calls it for the routines of integer operators."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from schedules.numerics.routine import Routine
 
 
 class Qdq:
-    """Routines of the numerics `qdq`, for the shapes of a call; scales are exact in binary32."""
+    """Constructors of the routines of the numerics `qdq`; scales must be exact in binary32."""
 
     name = "qdq"
     index_dtype = "int64"
@@ -30,15 +30,16 @@ class Qdq:
         return quantize(real, y)
 
     def scale(self, input_scale: float, weight_scale: Floats) -> Floats:
-        """Return the real value of one accumulator unit: fl(xs * ws)."""
+        """Return the scale of accumulators: fl(xs * ws)."""
         return np.asarray(np.float32(input_scale) * weight_scale)
 
     def bias(
         self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats
     ) -> npt.NDArray[np.int64]:
-        """Quantise a real bias in accumulator units, half to even; exact for a bias that was quantised with that scale.
+        """Quantise a real bias by the scale of the accumulators, rounding half to even.
 
-        A bias that the model holds in float, beside weights in integers, is therefore moved by up to half a unit.
+        The result is exact for a bias that was quantised with this scale. A bias that the model stores as float changes
+        by up to half a unit.
         """
         return np.asarray(np.rint(real / self.scale(input_scale, weight_scale)), np.int64)
 
@@ -49,13 +50,13 @@ class Qdq:
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """Return the routine that requantises accumulators.
+        """Return a routine that requantises accumulators.
 
         Args:
-            acc: Shape and dtype of the accumulators, and the dtype of the data whose products they are sums of.
-            scales: xs, ws and n of the definition; the arrays are of the accumulators' rank.
+            acc: Shape and dtype of the accumulators, and the dtype of the data in their products.
+            scales: xs, ws and n of the definition; arrays have the rank of the accumulators.
             y: Quantisation of the output.
-            bounds: Real limits of an absorbed clamp.
+            bounds: Real limits of a clamp that becomes part of the saturation.
         """
         shape, dtype, _ = acc
         input_scale, weight_scale, count = scales
@@ -63,15 +64,15 @@ class Qdq:
         return requantize_routine(shape, dtype, m, y, bounds)
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
-        """Return the routine of an elementwise function of one 8-bit tensor.
+        """Return a routine that computes an elementwise function of one 8-bit tensor by a table.
 
         Raises:
-            ValueError: x is not of 8 bits, or the function is not a number somewhere.
+            ValueError: x is not of 8 bits, or the function is NaN for some value.
         """
         return table_routine(shape, x.dtype, table(function, x, y))
 
     def look_up(self, shape: Sequence[int], dtype: str, entries: Array) -> Routine:
-        """Return the routine of a table of 256 entries."""
+        """Return a routine that looks values up in a table of 256 entries."""
         return table_routine(shape, dtype, entries)
 
     def binary(
@@ -82,7 +83,7 @@ class Qdq:
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """Return the routine of an elementwise function of two operands, each quantised or a float32 array."""
+        """Return a routine that computes an elementwise function of two operands, quantised or float32 constants."""
         return binary_routine(op, shapes, operands, y, bounds)
 
     def binary_values(
@@ -93,14 +94,14 @@ class Qdq:
         y: Quantization,
         bounds: Bounds,
     ) -> Array:
-        """Compute what the routine of `binary` does for quantised operands of one shape."""
+        """Compute in numpy the result of the routine `binary` for quantised operands of one shape."""
         a, b = (dequantize(q, per) for q, per in zip(values, operands, strict=True))
         return binary(op, a, b, y, bounds)
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str
     ) -> Routine:
-        """Return the routine of the accumulators of two run-time tensors' product; `dtype` must hold them."""
+        """Return a routine that computes the accumulators of a product of two run-time tensors in `dtype`."""
         return matmul_routine(shapes, a, b, dtype)
 
     def conv2d_transpose(
@@ -111,19 +112,19 @@ class Qdq:
         window: Mapping[str, Any],
         dtype: str,
     ) -> Routine:
-        """Return the routine of the accumulators of a transposed convolution of [N, H, W, C] by constants.
+        """Return a routine that computes a transposed convolution's accumulators, for data [N, H, W, C].
 
         Args:
             shape: Shape of the data.
             x: Quantisation of the data.
-            weights: [output channels of a group, kernel rows, kernel columns, C].
-            window: `Geometry`'s strides, padding, output_padding, dilation and groups.
+            weights: Constants, [output channels of a group, kernel rows, kernel columns, C].
+            window: strides, padding, output_padding, dilation and groups, as in `Geometry`.
             dtype: Dtype of the accumulators.
         """
         return conv2d_transpose_routine(Geometry(tuple(shape), weights.shape, **window), x, weights, dtype)
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-        """Return the routine of a softmax along one axis of an 8-bit tensor.
+        """Return a routine that computes a softmax along one axis of an 8-bit tensor.
 
         Raises:
             ValueError: x is not of 8 bits.
@@ -133,10 +134,10 @@ class Qdq:
     def resize(
         self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str
     ) -> Routine:
-        """Refuse a bilinear resize, which stays in float.
+        """Raise ValueError: a bilinear resize is computed in float.
 
         Raises:
-            ValueError: Always: onnxruntime interpolates in float, LiteRT in fixed point of its own.
+            ValueError: Always, since onnxruntime interpolates in float, and LiteRT in a different fixed point.
         """
         raise ValueError("a resize that interpolates computes in float")
 
@@ -148,7 +149,7 @@ class Qdq:
         x: Quantization,
         y: Quantization,
     ) -> Routine:
-        """Return the routine of a layer norm, or an RMS norm, of an 8-bit tensor.
+        """Return a routine that computes a layer norm or an RMS norm of an 8-bit tensor.
 
         Args:
             shape: Shape of the tensor.

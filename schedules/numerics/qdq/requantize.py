@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantisation of integer accumulators: of convolutions, matrix products, sums and averages.
+"""Requantisation of the integer accumulators of convolutions, matrix products, sums and averages.
 
     m[c] = fl(fl(xs * ws[c]) / fl(ys * n))
     q    = saturate(rne(fl(fl(acc) * m[c])) + zp)
 
-xs and ws are the scales of the factors (ws = 1 for a sum) and n is what an average divides by (n = 1 elsewhere).
-relu, relu6 and clip become limits of the saturation. onnxruntime's fused integer kernels, its global average pool and
-XNNPACK's convolution and fully connected compute the same, bit for bit.
+xs and ws are the scales of data and weights (ws = 1 for a sum), and n is the divisor of an average (else 1). relu,
+relu6 and clip become limits of the saturation. The fused integer kernels and the global average pool of onnxruntime,
+and convolution and fully connected of XNNPACK give the same bits.
 """
 
 from collections.abc import Sequence
@@ -48,17 +48,17 @@ def requantize(
     dtype: str,
     bounds: tuple[int, int] | None = None,
 ) -> Array:
-    """Requantise accumulators, as defined above.
+    """Requantise accumulators by the module's definition.
 
     Args:
         acc: int32 or int64 accumulators, bias included.
         m: float32 multipliers; broadcast against `acc`.
         zero_point: Zero point of the output, within `dtype`.
         dtype: One of `DTYPES`.
-        bounds: Least and greatest value where they are narrower than those of `dtype`.
+        bounds: Minimum and maximum of the result, if narrower than those of `dtype`.
 
     Raises:
-        ValueError: Another dtype.
+        ValueError: A dtype not in `DTYPES`.
     """
     low, high = bounds or limits(dtype)
     return saturate(acc.astype(np.float32) * np.asarray(m, np.float32), zero_point, low, high, dtype)
@@ -79,7 +79,7 @@ def requantize_tir(
 def requantize_routine(
     shape: Sequence[int], dtype: str, m: Floats, y: Quantization, bounds: Bounds
 ) -> Routine:
-    """Return the routine of `requantize`; the multipliers, of the accumulators' rank, are its constant."""
+    """Return a routine that computes `requantize`; the multipliers, of the accumulators' rank, are its constant."""
     low, high = integer_bounds(y, bounds)
     acc = te.placeholder(shape, dtype, "acc")
     scale = te.placeholder(m.shape, "float32", "multiplier")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax along one axis of an 8-bit tensor, in integers up to the last division.
+"""Softmax along one axis of an 8-bit tensor, by integer exponentials and sums, and one float division.
 
     e[d] = rne(2**30 * exp(-d * xs))           d = max - q, from 0 to 255; a table, in binary64
     S    = sum of e[d] along the axis          int64: the order of summation does not matter
     q    = saturate(rne(fl(fl(e[d]) / fl(fl(S) * ys))) + zy)
 
-A float32 softmax differs from machine to machine in the last bit of exp and in the order of its sum; this one does not,
-and is within a unit of it.
+A float32 softmax depends on the machine, by the last bit of exp and the order of its sum. This definition does not, and
+is within one unit of a float32 softmax.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def exponentials(x: Quantization) -> Array:
 
 
 def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
-    """Compute the softmax of quantised values, as defined above."""
+    """Compute the softmax of quantised values by the module's definition."""
     wide = q.astype(np.int32)
     e = exponentials(x)[wide.max(axis, keepdims=True) - wide]
     total = e.sum(axis, keepdims=True, dtype=np.int64).astype(np.float32)
@@ -48,7 +48,10 @@ def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
 
 
 def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-    """Return the routine of `softmax`; the table is its constant; attributes are axis, x_scale, and those of y."""
+    """Return a routine that computes `softmax`.
+
+    The table e is its constant; its attributes are axis, x_scale, and the quantisation of y.
+    """
     axis %= len(shape)
     q = te.placeholder(shape, x.dtype, "q")
     e = te.placeholder((256,), "int32", "exponentials")

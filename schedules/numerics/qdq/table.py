@@ -3,8 +3,9 @@
 
     table[q] = saturate(rne(fl(fl(f(fl((q - zx) * xs))) / ys)) + zy)
 
-f is computed in binary64 and rounded to binary32 once. Requantisation (of a concat's inputs, say) is f(x) = x.
-Equal to onnxruntime for LeakyRelu, Concat and requantisation; within a unit where f's last bit is another.
+f is computed in binary64 and rounded to binary32 once. f(x) = x is a requantisation, such as of the inputs of a concat.
+Results equal those of onnxruntime for LeakyRelu, Concat and requantisation; for other functions they differ by at most
+one unit, where the last bits of f differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,15 +22,15 @@ Real = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 
 def table(function: Real, x: Quantization, y: Quantization) -> Array:
-    """Compute the 256 entries, as defined above, in ascending order of q.
+    """Compute the 256 entries of a function's table, in ascending order of q.
 
     Raises:
-        ValueError: x is not of 8 bits, or f is not a number somewhere.
+        ValueError: x is not of 8 bits, or f is NaN for some value.
     """
-    with np.errstate(all="ignore"):  # values that overflow saturate
+    with np.errstate(all="ignore"):  # overflowing values saturate
         values = function(dequantize(every_value(x.dtype), x).astype(np.float64))
         if np.isnan(values).any():
-            raise ValueError("the function is not a number for some of the 256 values")
+            raise ValueError("the function is NaN for some of the 256 values")
         return quantize(values.astype(np.float32), y)
 
 
@@ -39,7 +40,7 @@ def look_up(entries: Array, q: Array) -> Array:
 
 
 def table_routine(shape: Sequence[int], dtype: str, entries: Array) -> Routine:
-    """Return the routine of `look_up` for a shape; the table is its constant."""
+    """Return a routine that computes `look_up` for a shape; the table is its constant."""
     q = te.placeholder(shape, dtype, "q")
     values = te.placeholder(entries.shape, str(entries.dtype), "table")
     least = tirx.IntImm("int32", limits(dtype)[0])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantisation and dequantisation of single values, as the numerics `qdq` defines them.
+"""Quantisation and dequantisation of single values in the numerics `qdq`.
 
     quantize(r)   = saturate(rne(fl(r / s)) + zp)
     dequantize(q) = fl((q - zp) * s)
 
-q - zp is an integer that binary32 holds, so that each of the two rounds once before it saturates.
+q - zp is exact in binary32, so that both round to binary32 once.
 """
 
 from typing import Any, Protocol
@@ -26,11 +26,11 @@ Bounds = tuple[float | None, float | None]
 
 
 class Quantization(Protocol):
-    """The quantisation of a tensor, the same for all its elements: real = (q - zero_point) * scale."""
+    """A per-tensor quantisation: real = (q - zero_point) * scale."""
 
     @property
     def scale(self) -> float:
-        """Real value of one quantisation step; exact in binary32."""
+        """The scale, exact in binary32."""
 
     @property
     def zero_point(self) -> int:
@@ -42,7 +42,7 @@ class Quantization(Protocol):
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Return the least and greatest value of `dtype`.
+    """Return the minimum and maximum of `dtype`.
 
     Raises:
         ValueError: The dtype is not in `DTYPES`.
@@ -54,7 +54,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def every_value(dtype: str) -> Array:
-    """Return the 256 values of an 8-bit dtype in ascending order; value q is entry q - least of a table.
+    """Return the 256 values of an 8-bit dtype in ascending order, which is the order of table entries.
 
     Raises:
         ValueError: The dtype is not in `TABLE_DTYPES`.
@@ -66,12 +66,12 @@ def every_value(dtype: str) -> Array:
 
 
 def dequantize(q: Array, x: Quantization) -> Floats:
-    """Dequantise values to binary32, as defined above."""
+    """Dequantise values to binary32: fl((q - zp) * s)."""
     return np.asarray((q.astype(np.int32) - x.zero_point).astype(np.float32) * np.float32(x.scale))
 
 
 def quantize(real: npt.ArrayLike, y: Quantization) -> Array:
-    """Quantise real numbers, as defined above."""
+    """Quantise real numbers: saturate(rne(fl(r / s)) + zp)."""
     return saturate(
         np.asarray(real, np.float32) / np.float32(y.scale), y.zero_point, *limits(y.dtype), y.dtype
     )
@@ -79,14 +79,14 @@ def quantize(real: npt.ArrayLike, y: Quantization) -> Array:
 
 def saturate(scaled: Floats, zero_point: int, low: int, high: int, dtype: str) -> Array:
     """Round half to even, add the zero point, then clamp to [low, high] and cast."""
-    # float64 holds the sum exactly, and an overflowed quotient saturates like any other.
+    # The sum is exact in float64, and an infinite quotient saturates like any other number.
     return np.clip(np.rint(scaled).astype(np.float64) + zero_point, low, high).astype(dtype)
 
 
 def integer_bounds(y: Quantization, bounds: Bounds) -> tuple[int, int]:
-    """Return the limits of quantised values with a clamp absorbed, whose real limits are quantised.
+    """Return the quantised limits of y, narrowed by the quantised real limits of a clamp.
 
-    Quantising is monotonic, so a clamp after it equals one before it.
+    Quantisation is monotonic, so that a clamp after it equals a clamp before it.
     """
     low, high = limits(y.dtype)
     least, most = bounds
@@ -110,8 +110,8 @@ def dequantize_tir(q: ir.Expr, x: Quantization) -> ir.Expr:
 def saturate_tir(scaled: ir.Expr, zero_point: int, low: int, high: int, dtype: str) -> ir.Expr:
     """Return the TIR expression of `saturate` for one binary32 number.
 
-    It saturates before it rounds: the limits are whole numbers, so both orders agree, and the conversion to int32
-    cannot overflow. No float addition follows, so LLVM has nothing to contract into an FMA.
+    It saturates before it rounds. The limits are integers, so both orders give the same result, and the conversion to
+    int32 cannot overflow. No float addition follows, so LLVM cannot contract one into an FMA.
     """
     least, most = f32(low - zero_point), f32(high - zero_point)
     whole = tirx.nearbyint(tirx.max(tirx.min(scaled, most), least))

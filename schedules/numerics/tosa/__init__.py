@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `tosa`: what quantised operators of packages for an NPU compute, in operators of TOSA 1.0.
+"""The numerics `tosa`: definitions of the quantised operators of packages for an NPU, by operators of TOSA 1.0.
 
-Each definition is what its TOSA operators give, so that a region computes the same on the NPU and on the CPU.
+Each definition gives the bits of its TOSA operators, so that results on the NPU and on the CPU are equal.
 """
 
 from schedules.numerics.tosa.numerics import NUMERICS, Tosa

@@ -5,14 +5,14 @@
     multiply            q = saturate(rescale(da * db, sa * sb / sy) + zy)
     maximum, minimum    q = op(saturate(rescale(da, sa / sy) + zy), saturate(rescale(db, sb / sy) + zy))
 
-with da = a - za. The factors of add and subtract bring both operands to steps of s / 2**bits, s = max(sa, sb):
+with da = a - za. The factors of add and subtract rescale both operands to the scale s / 2**bits, s = max(sa, sb):
 
     fa = 2**bits * sa / s    fb = 2**bits * sb / s    fy = s / (2**bits * sy)    bits = 19, or 14 for 16-bit operands
-    fa = fb = 1              fy = s / sy              where sa = sb, whose sum is exact
+    fa = fb = 1              fy = s / sy              if sa = sb: the sum is exact
 
-These are the factors that Ethos-U55 and U65 compute in one command. A constant operand c is a tensor of such steps:
-rne(c / s * 2**bits) with sb = max|c| / 127; of a product rne(c / sb) with sb = max|c| / 32767; of a maximum or minimum
-quantised as y.
+With these factors Ethos-U55 and U65 compute the function in one command. A constant operand c is an int32 tensor: of
+add and subtract rne(c / s * 2**bits) with sb = max|c| / 127; of multiply rne(c / sb) with sb = max|c| / 32767; of
+maximum and minimum, c quantised as y.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ OPS: tuple[str, ...] = get_args(Op)
 
 _SUM_BITS = {8: 19, 16: 14}
 _ONE = scale_of(1.0)
-# Number of steps that a constant is quantised to: that of 8 bits, or of 16 for products.
+# The quantised value of max|c| of a constant: the maximum of 8 bits, or of 16 bits for products.
 _CONSTANT_STEPS = {"add": 127, "subtract": 127, "multiply": 32767}
 _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "add": lambda a, b: a + b,
@@ -54,12 +54,12 @@ _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 
 @dataclass(frozen=True)
 class Term:
-    """One operand: its zero point and the RESCALE before the operator.
+    """One operand: its zero point and its RESCALE before the operator.
 
     Attributes:
         zero_point: Zero point, which is subtracted first; 0 for a constant.
         scale: The RESCALE that follows the subtraction.
-        constant: For a constant operand its values, int32 and already rescaled.
+        constant: Values of a constant operand, int32 and already rescaled; None for a tensor.
     """
 
     zero_point: int
@@ -74,7 +74,7 @@ class Terms:
     Attributes:
         a: RESCALE of the first operand.
         b: RESCALE of the second operand.
-        y: RESCALE of the result; for a maximum or minimum, those of the operands yield y's values already.
+        y: RESCALE of the result; the identity for maximum and minimum, whose operands are rescaled to y's scale.
     """
 
     a: Term
@@ -83,10 +83,10 @@ class Terms:
 
 
 def terms(op: Op, operands: tuple[Operand, Operand], y: Quantization) -> Terms:
-    """Return the RESCALEs for operands that are quantised, or constant float32 arrays.
+    """Return the RESCALEs of a function of quantised operands or constant float32 arrays.
 
     Raises:
-        ValueError: Scales beyond what RESCALE can express, or a product of two 16-bit tensors with zero points.
+        ValueError: A scale is out of RESCALE's range, or the function is a product of 16-bit tensors with zero points.
     """
     if op in ("maximum", "minimum"):
         a, b = (_as_output(operand, y) for operand in operands)
@@ -140,9 +140,9 @@ def binary(
     y: Quantization,
     bounds: Bounds = (None, None),
 ) -> Array:
-    """Compute the function of two tensors, as defined above; they broadcast.
+    """Compute the quantised function of two tensors, which broadcast, by the module's definition.
 
-    The value given for a constant operand is not read.
+    `values` of a constant operand are not used.
     """
     return of_terms(op, values, terms(op, operands, y), y, integer_bounds(y, bounds))
 
@@ -150,13 +150,13 @@ def binary(
 def of_terms(
     op: Op, values: tuple[Array, Array], found: Terms, y: Quantization, bounds: tuple[int, int]
 ) -> Array:
-    """Compute `binary` by its RESCALEs; `bounds` are the least and greatest value of y, clamp included."""
+    """Compute `binary` by given RESCALEs; `bounds` are the minimum and maximum of y, clamp included."""
 
     def real(term: Term, value: Array) -> Array:
         if term.constant is not None:
             return term.constant.astype(np.int64)
         scaled = rescale(value.astype(np.int64) - term.zero_point, term.scale.multiplier, term.scale.shift)
-        # Each operand of a maximum or minimum is rescaled to y's quantisation, and saturates there.
+        # Each operand of a maximum or minimum is rescaled and saturated to y's quantisation.
         least, most = (limit - y.zero_point for limit in limits(y.dtype))
         return np.clip(scaled, least, most) if op in ("maximum", "minimum") else scaled
 
@@ -172,10 +172,10 @@ def binary_routine(
     y: Quantization,
     bounds: Bounds,
 ) -> Routine:
-    """Return the routine of `binary`; at least one operand is quantised, a float array becomes an int32 constant.
+    """Return a routine that computes `binary`; a float array as an operand becomes an int32 constant.
 
-    Its attributes are a_zero_point, a_multiplier and a_shift, those of b and y, low and high; a constant operand has
-    no zero point.
+    At least one operand is quantised. The attributes are zero_point, multiplier and shift with the prefixes a_, b_ and
+    y_, low and high; a constant has no zero_point.
     """
     found = terms(op, operands, y)
     low, high = integer_bounds(y, bounds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `tosa` as the object that the pass `integerize` asks for routines."""
+"""The numerics `tosa` as an object: the pass `integerize` calls it for the routines of integer operators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,9 +21,9 @@ _WIDE = "int16"
 
 
 class Tosa(Qdq):
-    """Routines of the numerics `tosa`.
+    """Constructors of the routines of the numerics `tosa`.
 
-    They replace those of `qdq` that compute in float; 8-bit tables and exact integer sums are shared.
+    They replace the routines of `qdq` that compute in float; 8-bit tables and exact integer sums are inherited.
     """
 
     name = "tosa"
@@ -36,11 +36,11 @@ class Tosa(Qdq):
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """Return the routine that requantises accumulators by RESCALE; arguments as of `Qdq.requantize`.
+        """Return a routine that requantises accumulators by RESCALE; for the arguments see `Qdq.requantize`.
 
         Raises:
-            ValueError: Accumulators of more than 32 bits that are no sums of products of 16-bit data, or a scale beyond
-                RESCALE's.
+            ValueError: Accumulators have more than 32 bits and are no sums of products of 16-bit data, or a scale is
+                out of RESCALE's range.
         """
         shape, dtype, data = acc
         input_scale, weight_scale, count = scales
@@ -55,13 +55,14 @@ class Tosa(Qdq):
         return requantize_routine((shape, dtype), *found, y, bounds)
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
-        """Return the routine of an elementwise function of one tensor.
+        """Return a routine that computes an elementwise function of one tensor.
 
-        An 8-bit tensor has a table of 256 entries; a 16-bit one is interpolated; a change of scale to or from 16 bits,
-        perhaps with a clamp, is a RESCALE.
+        For an 8-bit tensor it is a table of 256 entries, for a 16-bit tensor an interpolated table. A change of scale
+        from or to 16 bits, possibly with a clamp, is a RESCALE.
 
         Raises:
-            ValueError: The function is not a number somewhere, or too steep, or of a type or steps that have no form.
+            ValueError: The function is NaN for some value, too steep for interpolation, or has unsupported dtypes
+                or scales.
         """
         if _WIDE not in (x.dtype, y.dtype):
             return super().table(shape, x, y, function)
@@ -79,10 +80,10 @@ class Tosa(Qdq):
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """Return the routine of an elementwise function of two tensors; arguments as of `Qdq.binary`.
+        """Return a routine that computes an elementwise function of two tensors; for the arguments see `Qdq.binary`.
 
         Raises:
-            ValueError: A division, or scales beyond RESCALE's.
+            ValueError: The function is a division, or a scale is out of RESCALE's range.
         """
         if op not in OPS:
             raise ValueError(f"TOSA has no {op} of integers")
@@ -99,27 +100,27 @@ class Tosa(Qdq):
         """Compute, in numpy, the result of the routine of `binary` for quantised operands of one shape.
 
         Raises:
-            ValueError: As `binary`.
+            ValueError: See `binary`.
         """
         if op not in OPS:
             raise ValueError(f"TOSA has no {op} of integers")
         return binary(op, values, operands, y, bounds)
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-        """Return the routine of a softmax along one axis of an 8-bit tensor.
+        """Return a routine that computes a softmax along one axis of an 8-bit tensor.
 
         Raises:
-            ValueError: x is not of 8 bits, or the axis too long for a sum of 32.
+            ValueError: x is not of 8 bits, or the axis is too long for sums in 32 bits.
         """
         return softmax_routine(shape, axis, x, y)
 
     def resize(
         self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str
     ) -> Routine:
-        """Return the routine of a bilinear resize of an 8-bit tensor.
+        """Return a routine that computes a bilinear resize of an 8-bit tensor.
 
         Raises:
-            ValueError: As `resize_routine`.
+            ValueError: See `resize_routine`.
         """
         return resize_routine(shape, size, mode, x, layout)
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requantisation of integer accumulators: RESCALE, then the clamp of an absorbed relu or clip.
 
-    m[c] / 2**shift ~ xs * ws[c] / (ys * n)         in binary64, rounded to 31 bits for the greatest channel
+    m[c] / 2**shift ~ xs * ws[c] / (ys * n)         in binary64; 31 bits for the maximum over channels
     q               = saturate(rescale(acc) + zp)
 
-xs and ws are the scales of the factors, n is what an average divides by, as in the numerics `qdq`. Sums of products of
-16-bit data have 48 bits in TOSA, and multipliers of 15; on a CPU they are int32 where that holds them. An average that
-keeps its input's scale divides as AVG_POOL2D does, by a multiplier of its own for each n:
+xs and ws are the scales of data and weights, n is the divisor of an average, as in the numerics `qdq`. Sums of products
+of 16-bit data have 48 bits in TOSA, and multipliers of 15 bits; on a CPU these sums are int32 if they fit. An average
+whose output has the scale of its input divides like AVG_POOL2D, by a separate multiplier for each n:
 
     m / 2**shift = (2**30 + 1) * 2**k // n / 2**(30 + k)        k = bits of n - 1
 """
@@ -36,19 +36,19 @@ def multipliers(
     count: Floats,
     bits: int = MULTIPLIER_BITS,
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """Return the multipliers of `bits` bits at most, of the arguments' rank, and their shift.
+    """Return the multipliers (at most `bits` bits, of the arguments' rank) and their common shift.
 
     Raises:
-        ValueError: A scale beyond what RESCALE can express.
+        ValueError: A scale is out of RESCALE's range.
     """
     factor = np.float64(input_scale) * weight_scale.astype(np.float64)
     return scales_of(np.asarray(factor / (np.float64(output_scale) * count.astype(np.float64))), bits)
 
 
 def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
-    """Return AVG_POOL2D's multipliers (TOSA 1.0, reciprocal_scale), of `count`'s shape, and the shift that they share.
+    """Return AVG_POOL2D's multipliers (TOSA 1.0, reciprocal_scale), in the shape of `count`, and their common shift.
 
-    Multipliers of small counts exceed 32 bits with the shared shift; with a shift of their own they would not.
+    With the common shift, multipliers of small counts exceed 32 bits; with separate shifts they would not.
     """
     n = count.astype(np.int64)
     bits = np.ceil(np.log2(n)).astype(np.int64)
@@ -59,7 +59,7 @@ def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
 def requantize(
     acc: npt.NDArray[np.integer[Any]], m: npt.ArrayLike, shift: int, zero_point: int, low: int, high: int
 ) -> npt.NDArray[np.int64]:
-    """Requantise accumulators to [low, high], as defined above; `m` broadcasts against `acc`."""
+    """Requantise accumulators to [low, high] by the module's definition; `m` broadcasts against `acc`."""
     return np.asarray(np.clip(rescale(acc, m, shift) + zero_point, low, high))
 
 
@@ -72,9 +72,9 @@ def requantize_routine(
     *,
     average: bool = False,
 ) -> Routine:
-    """Return the routine of `requantize`; the multipliers, of the accumulators' rank, are its constant.
+    """Return a routine that computes `requantize`; the multipliers, of the accumulators' rank, are its constant.
 
-    Its attribute "average" is 1 where they are `divisors`.
+    Its attribute "average" is 1 if the multipliers are from `divisors`.
     """
     shape, dtype = acc
     low, high = integer_bounds(y, bounds)

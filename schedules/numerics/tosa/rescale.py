@@ -3,8 +3,8 @@
 
     rescale(value) = (value * multiplier + 2**(shift - 1)) >> shift
 
-which rounds half up (TOSA calls it SINGLE_ROUND). What follows adds the output's zero point, then saturates. Values of
-48 bits, which sums of 16-bit data are, have a multiplier of 16 bits.
+which rounds half up (SINGLE_ROUND in TOSA). Then the output's zero point is added, and the result saturated. Values of
+48 bits, such as sums of products of 16-bit data, have a multiplier of 16 bits.
 """
 
 import math
@@ -45,10 +45,10 @@ class RescaleFactor:
 
 
 def scale_of(value: float) -> RescaleFactor:
-    """Return the multiplier and shift nearest to a real scale; one below 2**-31 loses low bits of its multiplier.
+    """Return the multiplier and shift nearest to a real scale; scales below 2**-31 have fewer multiplier bits.
 
     Raises:
-        ValueError: The value is not positive, or 2**29 and above.
+        ValueError: The value is not positive, or at least 2**29.
     """
     multipliers, shift = scales_of(np.array(value, np.float64))
     return RescaleFactor(int(multipliers), shift)
@@ -57,22 +57,22 @@ def scale_of(value: float) -> RescaleFactor:
 def scales_of(
     values: npt.NDArray[np.float64], bits: int = MULTIPLIER_BITS
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """Return multipliers for real scales, which share one shift.
+    """Return multipliers for real scales, and their common shift.
 
-    The greatest has all bits; one that is smaller by 2**-n has n bits less. Channels whose weights differ that much
-    differ as much in what they add to an output.
+    The multiplier of the maximum scale has all bits; that of a scale which is smaller by 2**-n has n bits less, but
+    such channels also have smaller outputs.
 
     Args:
-        values: The real numbers.
+        values: The real scales.
         bits: `MULTIPLIER_BITS` or `WIDE_MULTIPLIER_BITS`.
 
     Raises:
-        ValueError: One is negative or not finite, or none is positive, or one is 2**(bits - 2) and above.
+        ValueError: A scale is negative or not finite, or none is positive, or one is at least 2**(bits - 2).
     """
     if not (np.isfinite(values).all() and (values >= 0).all() and values.max(initial=0) > 0):
-        raise ValueError(f"scales are finite, not negative, and not all 0; these are {values}")
+        raise ValueError(f"scales must be finite, not negative, and not all 0, but are {values}")
     fraction, exponent = math.frexp(float(values.max()))
-    # Rounded up to the next power of two, the multiplier would have a bit more.
+    # A multiplier that is rounded up to the next power of two would have one bit more.
     if math.floor(math.ldexp(fraction, bits) + 0.5) == 1 << bits:
         exponent += 1
     shift = min(bits - exponent, MAX_SHIFT)
@@ -82,9 +82,9 @@ def scales_of(
 
 
 def fits(value: npt.NDArray[np.integer[Any]] | int, shift: int) -> bool:
-    """Whether RESCALE is defined for the values, which must have at most `shift` bits, sign included.
+    """Whether RESCALE is defined for the values: they must have at most `shift` bits, sign included.
 
-    An integer stands for a bound of |value|.
+    An integer as `value` is a bound of |value|.
     """
     bound = 1 << min(shift - 1, 31)
     least, greatest = (-value, value) if isinstance(value, int) else (int(value.min()), int(value.max()))
@@ -92,7 +92,7 @@ def fits(value: npt.NDArray[np.integer[Any]] | int, shift: int) -> bool:
 
 
 def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.NDArray[np.int64]:
-    """Rescale integers, as defined above.
+    """Rescale integers by the module's definition; return int64.
 
     Args:
         value: Integers of 32 bits, or of 48 if multipliers have 15.

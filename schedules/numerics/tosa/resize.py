@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bilinear resize of an 8-bit image, which keeps its scale and zero point: RESIZE, then RESCALE.
 
-    y, v  = divmod(i * d + offset, n)        of output row i; x, w likewise of its column
+    y, v  = divmod(i * d + offset, n)        for output row i; x, w likewise for its column
     total = (n - v) * (n' - w) * q[y, x]     + (n - v) * w * q[y, x + 1]
           +      v  * (n' - w) * q[y + 1, x] +      v  * w * q[y + 1, x + 1]
     q     = rescale(total, 1 / (n * n'))
 
-n, d and offset are those of the rows, n' the columns' n; a pixel beyond the image is the one at its edge. Coordinates
-give an axis of `size` pixels that becomes one of `out`
+n, d and offset are the parameters of the row axis, n' is n of the column axis; pixels outside of the image equal the
+nearest pixel at its edge. The coordinate modes define, for an axis of `size` pixels that is resized to `out` pixels,
 
-    half_pixel       n / d = out / size                offset = (d - n) / 2, of n and d doubled where that is no integer
+    half_pixel       n / d = out / size                offset = (d - n) / 2; n and d doubled if it is no integer
     asymmetric       n / d = out / size                offset = 0
     align_corners    n / d = (out - 1) / (size - 1)    offset = 0
 
-in lowest terms. pytorch_half_pixel is half_pixel but for an output of one pixel, which lies on the first.
+in lowest terms. pytorch_half_pixel is half_pixel, except that an output of a single pixel has the first pixel's value.
 """
 
 import math
@@ -43,9 +43,9 @@ class ResizeAxis:
     Attributes:
         size: Number of pixels of the image.
         out: Number of pixels of the result.
-        n: Units from one pixel to the next.
-        d: Units from one output to the next.
-        offset: Offset of the first output from the first pixel, in units.
+        n: Number of units of distance between two input pixels.
+        d: Number of units between two output pixels.
+        offset: Offset of the first output from the first input pixel, in units of 1 / n pixel.
     """
 
     size: int
@@ -56,7 +56,7 @@ class ResizeAxis:
 
     @property
     def border(self) -> int:
-        """Distance of the last output from the last pixel, in units."""
+        """Distance of the last output from the last input pixel, in units of 1 / n pixel."""
         return (self.out - 1) * self.d - (self.size - 1) * self.n + self.offset
 
 
@@ -67,7 +67,7 @@ def axis_of(mode: str, size: int, out: int) -> ResizeAxis:
         ValueError: The mode is not one of `MODES`, or n would exceed `MAX_UNITS`.
     """
     if mode not in MODES:
-        raise ValueError(f"RESIZE knows the coordinates {', '.join(MODES)}, not {mode}")
+        raise ValueError(f"RESIZE supports the coordinates {', '.join(MODES)}, not {mode}")
     n, d = (out - 1, size - 1) if mode == "align_corners" else (out, size)
     half = mode == "half_pixel" or (mode == "pytorch_half_pixel" and out > 1)
     if size == 1:
@@ -79,12 +79,12 @@ def axis_of(mode: str, size: int, out: int) -> ResizeAxis:
     if half and (d - n) % 2:
         n, d = 2 * n, 2 * d
     if n > MAX_UNITS:
-        raise ValueError(f"from {size} to {out} pixels a step has {n} parts; RESIZE has at most {MAX_UNITS}")
+        raise ValueError(f"from {size} to {out} pixels, n is {n}; RESIZE allows at most {MAX_UNITS}")
     return ResizeAxis(size, out, n, d, (d - n) // 2 if half else 0)
 
 
 def resize(q: Array, rows: ResizeAxis, columns: ResizeAxis) -> Array:
-    """Compute the bilinear resize of [N, H, W, C], as defined above."""
+    """Compute the bilinear resize of q [N, H, W, C] by the module's definition."""
     wide = _interpolated(_interpolated(q.astype(np.int64), rows, 1), columns, 2)
     scale = scale_of(1 / (rows.n * columns.n))
     return np.asarray(rescale(wide, scale.multiplier, scale.shift).astype(q.dtype))
@@ -100,12 +100,12 @@ def _interpolated(value: npt.NDArray[np.int64], axis: ResizeAxis, at: int) -> np
 def resize_routine(
     shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str = "NHWC"
 ) -> Routine:
-    """Return the routine of `resize` to a size (rows, columns).
+    """Return a routine that computes `resize` to a size (rows, columns).
 
     Its attributes are layout and, with the prefixes y_ and x_, n, d, offset and border of rows and columns.
 
     Raises:
-        ValueError: x is not of 8 bits, the layout not "NHWC" or "NCHW"; or see `axis_of`.
+        ValueError: x is not of 8 bits, the layout is not "NHWC" or "NCHW", or for the reasons of `axis_of`.
     """
     if x.dtype not in TABLE_DTYPES:
         raise ValueError(f"bilinear resize is defined for {', '.join(TABLE_DTYPES)} and not for {x.dtype}")
@@ -142,7 +142,7 @@ def resize_routine(
 
 @dataclass(frozen=True)
 class _Taps:
-    """Interpolation of an output: the pixels before and after it, and their weights."""
+    """The interpolation of an output along one axis: the pixels before and after it, and their weights."""
 
     before: ir.Expr
     after: ir.Expr
@@ -161,14 +161,14 @@ def _taps(axis: ResizeAxis, i: tirx.Var, dtype: str) -> _Taps:
 
 
 def _total_dtype(x: Quantization, units: int) -> str:
-    """Return the dtype of sums, with room for half a unit to round."""
+    """Return the dtype that holds the weighted sums plus the addend of rounding."""
     low, high = limits(x.dtype)
     info = np.iinfo(np.int16)
     return "int16" if low * units >= info.min and high * units <= info.max else "int32"
 
 
 def _rounded(total: ir.Expr, units: int, dtype: str) -> ir.Expr:
-    """Emit RESCALE by 1 / units; the result is a mean of 8-bit values, and so within their limits."""
+    """Emit RESCALE of a total by 1 / units; the result, a mean of 8-bit values, needs no saturation."""
     if units == 1:
         return tirx.Cast(dtype, total)
     if _is_power(units):

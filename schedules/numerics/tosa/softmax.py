@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax along one axis of an 8-bit tensor, in operators of TOSA: 8-bit tables and no division.
 
-    e[d] = min(rne(2**15 * exp(-d * xs)), 2**15 - 1)          d = max - q; TABLEs of its upper 8 bits, its lower 7
+    e[d] = min(rne(2**15 * exp(-d * xs)), 2**15 - 1)          d = max - q; TABLEs of e's upper 8 and lower 7 bits
     S    = sum of e along the axis                            REDUCE_SUM
     z    = leading zeros of S                                 CLZ
     n    = S << (z - 1)                                       from 2**30 to 2**31 - 1
     r    = r[t], t = min((n - 2**30 + 2**21) >> 22, 255)      RESCALE to 8 bits, TABLE: 2**38 / n to 8 bits
-    R    = (r * ((2**24 - (n >> 15) * r) >> 2)) >> 14         a step of Newton's: 2**45 / n to 15 bits
+    R    = (r * ((2**24 - (n >> 15) * r) >> 2)) >> 14         a Newton step: 2**45 / n to 15 bits
     q    = saturate(rescale((e * R) >> (30 - z), 1 / (2**16 * ys)) + zy)
 
-with r[t] = min(rne(2**8 / (1 + t / 256)), 255). q is within a unit of softmax.
+with r[t] = min(rne(2**8 / (1 + t / 256)), 255). q is within one unit of the real softmax.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,12 +45,12 @@ def reciprocals() -> Array:
 
 
 def output_scale(y: Quantization) -> float:
-    """Return the scale of (e * R) >> (30 - z) relative to y's: 1 / (2**16 * ys)."""
+    """Return the scale of (e * R) >> (30 - z) relative to y's scale: 1 / (2**16 * ys)."""
     return 1 / (float(y.scale) * (1 << (SHARE_BITS + 1)))
 
 
 def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
-    """Compute the softmax of quantised values, as defined above."""
+    """Compute the softmax of quantised values by the module's definition."""
     wide = q.astype(np.int64)
     e = exponentials(x)[wide.max(axis, keepdims=True) - wide].astype(np.int64)
     total = e.sum(axis, keepdims=True)
@@ -65,14 +65,16 @@ def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
 
 
 def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-    """Return the routine of `softmax`; constants: the two tables; attributes: axis, and y's RESCALE and zero point.
+    """Return a routine that computes `softmax`.
+
+    Its constants are the tables e and r, its attributes axis and the RESCALE and zero point of y.
 
     Raises:
         ValueError: x is not of 8 bits, or the axis is longer than `MAX_LENGTH`.
     """
     axis %= len(shape)
     if shape[axis] > MAX_LENGTH:
-        raise ValueError(f"softmax of {shape[axis]} elements; its sum holds {MAX_LENGTH}")
+        raise ValueError(f"a softmax of {shape[axis]} elements; sums in 32 bits allow {MAX_LENGTH}")
     q = te.placeholder(shape, x.dtype, "q")
     e = te.placeholder((256,), "int32", "exponentials")
     r = te.placeholder((256,), "int32", "reciprocals")

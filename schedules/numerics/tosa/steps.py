@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantisation of a 16-bit tensor, or to 16 bits, with an optional clamp, as one RESCALE.
+"""Requantisation from or to 16 bits, with an optional clamp, by one RESCALE.
 
     y = saturate(rescale(q - zx, xs / ys) + zy)
 
-For 8-bit tensors this is a table, as any other function.
+A requantisation of 8-bit tensors is a table, like any other function.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from schedules.numerics.tosa.rescale import RescaleFactor, fits, rescale, rescal
 
 
 def clamp_of(function: Real, x: Quantization) -> Bounds | None:
-    """Return the limits of a function that is a clamp or the identity on x's values; None for any other function."""
+    """Return the limits of a function that is a clamp (or the identity) for all values of x; else None."""
     low, high = limits(x.dtype)
     real = dequantize(np.arange(low, high + 1), x).astype(np.float64)
     with np.errstate(all="ignore"):
@@ -33,27 +33,29 @@ def steps_of(x: Quantization, y: Quantization) -> RescaleFactor:
     """Return the RESCALE from x's scale to y's.
 
     Raises:
-        ValueError: A scale beyond RESCALE's, or one for which it leaves some values undefined.
+        ValueError: The scale is out of RESCALE's range, or RESCALE is undefined for some values.
     """
     scale = scale_of(x.scale / y.scale)
     reach = max(abs(limit - x.zero_point) for limit in limits(x.dtype))
     if not fits(reach, scale.shift):
-        raise ValueError(f"RESCALE by {x.scale / y.scale} leaves values of {x.dtype} undefined")
+        raise ValueError(f"RESCALE by {x.scale / y.scale} is undefined for some values of {x.dtype}")
     return scale
 
 
 def restepped(q: Array, x: Quantization, y: Quantization, bounds: Bounds = (None, None)) -> Array:
-    """Requantise values from x to y, as defined above."""
+    """Requantise values from the quantisation x to y by the module's definition."""
     scale = steps_of(x, y)
     whole = rescale(q.astype(np.int64) - x.zero_point, scale.multiplier, scale.shift) + y.zero_point
     return np.asarray(np.clip(whole, *integer_bounds(y, bounds)).astype(y.dtype))
 
 
 def restepped_routine(shape: Sequence[int], x: Quantization, y: Quantization, bounds: Bounds) -> Routine:
-    """Return the routine of `restepped`; attributes: x_zero_point, y_zero_point, y_multiplier, y_shift, low, high.
+    """Return a routine that computes `restepped`.
+
+    Its attributes are x_zero_point, y_zero_point, y_multiplier, y_shift, low and high.
 
     Raises:
-        ValueError: A scale is beyond RESCALE's, or RESCALE leaves some values undefined.
+        ValueError: The scale is out of RESCALE's range, or RESCALE is undefined for some values.
     """
     scale = steps_of(x, y)
     low, high = integer_bounds(y, bounds)

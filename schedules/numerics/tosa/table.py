@@ -5,7 +5,7 @@
     t        = table[k] * 2**7 + (table[k + 1] - table[k]) * (q mod 2**7)       k = (q + 2**15) >> 7
     y        = saturate(rescale(t, 2**-(7 + b)) + zy)
 
-f is computed in binary64. Where it is straight between two entries, y is within a unit of it.
+f is computed in binary64. If f is linear between two entries, y is within one unit of f.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ def entries(function: Real, x: Quantization, y: Quantization) -> Array:
     """Compute the table, int16 [513].
 
     Raises:
-        ValueError: y has another type than the tables give, or 16 bits with a zero point; or `function` is not a number
-            somewhere, or changes by more than 16 bits between two entries.
+        ValueError: The dtype of y is not supported, or y has 16 bits and a zero point; or `function` is NaN for some
+            entry, or changes by more than 16 bits between two entries.
     """
     if y.dtype not in _FRACTION_BITS or (y.dtype == "int16" and y.zero_point):
-        raise ValueError(f"a table of 16 bits does not give {y.dtype} around {y.zero_point}")
+        raise ValueError(f"a 16-bit table cannot produce {y.dtype} with zero point {y.zero_point}")
     places = np.arange(_LEAST, _MOST + 2, 1 << PLACE_BITS)
-    with np.errstate(all="ignore"):  # values that overflow saturate
+    with np.errstate(all="ignore"):  # overflowing values saturate
         real = function(dequantize(places, x).astype(np.float64))
     if np.isnan(real).any():
-        raise ValueError("the function is not a number for some of the 513 entries")
+        raise ValueError("the function is NaN for some of the 513 entries")
     low, high = (np.ldexp(limit - y.zero_point, _FRACTION_BITS[y.dtype]) for limit in limits(y.dtype))
     found = np.clip(np.rint(np.ldexp(real / y.scale, _FRACTION_BITS[y.dtype])), low, high)
     steepest = int(np.abs(np.diff(found)).max())
@@ -49,7 +49,7 @@ def entries(function: Real, x: Quantization, y: Quantization) -> Array:
 
 
 def interpolated(table: Array, q: Array, y: Quantization) -> Array:
-    """Compute the function of each value by interpolation, as defined above."""
+    """Compute the function of each value by interpolation between table entries."""
     wide, at = table.astype(np.int64), (q.astype(np.int64) - _LEAST) >> PLACE_BITS
     t = (wide[at] << PLACE_BITS) + (wide[at + 1] - wide[at]) * (q & (1 << PLACE_BITS) - 1)
     shift = PLACE_BITS + _FRACTION_BITS[y.dtype]
@@ -59,10 +59,10 @@ def interpolated(table: Array, q: Array, y: Quantization) -> Array:
 
 
 def interpolated_routine(shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
-    """Return the routine of `interpolated`; constant: the table; attributes: shift and y_zero_point.
+    """Return a routine that computes `interpolated`; the table is its constant, attributes are shift, y_zero_point.
 
     Raises:
-        ValueError: As `entries`.
+        ValueError: See `entries`.
     """
     shift = PLACE_BITS + _FRACTION_BITS.get(y.dtype, 0)
     table = entries(function, x, y)

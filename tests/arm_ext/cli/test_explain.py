@@ -62,7 +62,7 @@ def test_a_model(model: str, capsys: pytest.CaptureFixture[str]):
         "  rejected  /conv2 is also needed by /skip; 504 elements would be computed twice at /conv2, /norm2",
     ]
     assert by_rule["merge_scales"] == [
-        "merge_scales: Two scales in a row become one.",
+        "merge_scales: Two consecutive scales become one scale.",
         "  nearly    expected a constant for a, found relax.add at /gelu/add (/gelu/mul, /gelu/half)",
     ]
     assert "merge_clips" in " ".join(by_rule["nothing to do for"])

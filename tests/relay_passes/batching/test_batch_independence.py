@@ -115,7 +115,7 @@ MIXED: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], Mapping[str, np.nd
         [node("CumSum", ["x", "k"], ["y"], "cs")],
         (4,),
         {"k": np.array(0)},
-        "cs: it works along the axis of the samples",
+        "cs: it operates along the batch axis",
     ),
     "divided by their number": (
         [

@@ -8,11 +8,11 @@ from schedules.kernels.common.cost_model import (
     LOST,
     WAITED_FOR,
     Cost,
-    again,
     arithmetic,
     chained,
     cheapest,
     requantization,
+    rereading_cycles,
     scalar,
     waiting,
 )
@@ -27,10 +27,10 @@ def test_cycles_are_those_of_the_slower_of_dispatch_and_vector_pipes():
 
 
 def test_what_is_fetched_again_is_waited_for_as_far_as_l1_has_lost_it():
-    assert again(3200, 2, KEPT * N2.l1d.size, N2) == 0
-    lost = again(3200, 2, LOST * N2.l1d.size, N2)
+    assert rereading_cycles(3200, 2, KEPT * N2.l1d.size, N2) == 0
+    lost = rereading_cycles(3200, 2, LOST * N2.l1d.size, N2)
     assert lost == WAITED_FOR * 6400 / L2_BYTES_PER_CYCLE
-    assert again(3200, 2, (KEPT + LOST) / 2 * N2.l1d.size, N2) == pytest.approx(lost / 2)
+    assert rereading_cycles(3200, 2, (KEPT + LOST) / 2 * N2.l1d.size, N2) == pytest.approx(lost / 2)
     assert (scalar(10) + Cost(fetching=3.0)).cycles(N2) == 10 / 5 + 3
 
 

@@ -7,7 +7,7 @@ import pytest
 from arm_ext.board import Board, open_board
 from schedules.cores import CORES, Core
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.depthwise import depthwise_s8 as kernel
 from schedules.kernels.depthwise.depthwise_s8 import Params
 from tests.schedules.products import MIXED, QUANTS, SHAPES, SIGNED, Case, Quant, check, conv
@@ -99,7 +99,7 @@ def test_small_calls_run_on_one_thread():
 def test_matches_says_what_it_saw():
     assert kernel.matches(CASES[1].workload, N2) == KernelMatch("int8 depthwise 3 x 3 of 17 channels")
     other = CORES["cortex-a53"]
-    assert kernel.matches(CASES[0].workload, other) == lacking(kernel.NAME, "dotprod", other)
+    assert kernel.matches(CASES[0].workload, other) == missing_feature(kernel.NAME, "dotprod", other)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.depthwise import depthwise_s8_mlal as kernel
 from schedules.kernels.depthwise.depthwise_s8_mlal import Params
 from tests.schedules.products import (
@@ -120,7 +120,7 @@ def extreme(weight: int) -> Case:
 def test_two_weights_of_minus_128(tmp_path: Path, board: Board):
     cases = [(extreme(-128), Params(1, chain=1)), (extreme(-127), Params(1, chain=2))]
     check(kernel, [*cases, (extreme(127), Params(1, chain=2))], TARGETS["cortex-a53"], board, tmp_path)
-    with pytest.raises(ValueError, match="two weights of -128 meet"):
+    with pytest.raises(ValueError, match="two weights of -128 are in one 16-bit sum"):
         extreme(-128).arguments(kernel, Params(1, chain=2))
     assert kernel.default(extreme(-127).workload, CORE).chain == 1
 
@@ -163,4 +163,4 @@ def test_cores():
     workload = CASES[0].workload
     assert isinstance(kernel.matches(workload, CORE), KernelMatch)
     host = dataclasses.replace(CORE, name="x86-64", neon=False)
-    assert kernel.matches(workload, host) == lacking("depthwise_s8_mlal", "neon", host)
+    assert kernel.matches(workload, host) == missing_feature("depthwise_s8_mlal", "neon", host)

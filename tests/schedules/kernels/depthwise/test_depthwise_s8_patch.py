@@ -84,7 +84,7 @@ def test_two_weights_of_minus_128():
     case = depthwise((1, 3, 4, 8), (2, 1))
     case.constants[0][:] = -128
     case.arguments(kernel, Params(1, 1, "mlal1"))
-    with pytest.raises(ValueError, match="two weights of -128 meet"):
+    with pytest.raises(ValueError, match="two weights of -128 are in one 16-bit sum"):
         case.arguments(kernel, Params(1, 1, "mlal2"))
 
 

@@ -13,12 +13,12 @@ WALKED = [
 ]
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("of", WALKED, ids=str)
-def test_offsets_and_lanes_are_the_convolution(of: Depthwise, turned: bool):
+def test_offsets_and_lanes_are_the_convolution(of: Depthwise, transposed: bool):
     """Sums over the axes, at the offsets that the field gives, are those of the definition."""
     rng = np.random.default_rng(2)
-    field = field_of(of, LANES, turned=turned)
+    field = field_of(of, LANES, transposed=transposed)
     assert isinstance(field, Field)
     outputs = of.data[3] * of.multiplier
     x, w = rng.integers(-9, 9, of.data), rng.integers(-9, 9, (outputs, *of.kernel))
@@ -30,7 +30,7 @@ def test_offsets_and_lanes_are_the_convolution(of: Depthwise, turned: bool):
     for i, j in np.ndindex(*of.kernel):
         seen = wide[:, i * of.dilation[0] :: of.strides[0], j * of.dilation[1] :: of.strides[1]]
         expected += seen[:, :rows, :columns] * w[:, i, j]
-    weights = w.transpose(0, 2, 1) if turned else w
+    weights = w.transpose(0, 2, 1) if transposed else w
     found = np.full(expected.size, 99)
     flat, lane_outputs = wide.ravel(), field.lanes_of(LANES)
     places = np.ndindex(of.data[0], field.down.outputs, field.across.outputs, len(lane_outputs))

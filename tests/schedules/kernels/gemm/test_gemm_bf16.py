@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.gemm import gemm_bf16 as kernel
 from schedules.kernels.gemm.gemm_bf16 import TILES, Params
 from tests.schedules.float_cases import conv2d
@@ -103,7 +103,7 @@ def _rejected(workload, core=CORE) -> tuple[str, str]:
 def test_near_misses_name_limit_and_actual():
     good = LINEAR[1]
     other = CORES["cortex-a76"]
-    assert kernel.matches(good, other) == lacking(kernel.NAME, "bf16", other)
+    assert kernel.matches(good, other) == missing_feature(kernel.NAME, "bf16", other)
     assert _rejected(halved(linear(2, 5, 4), "float16")) == (
         "arm.conv2d_bf16 or arm.linear_bf16",
         "arm.linear_f16",

@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.gemm import gemm_f16 as kernel
 from schedules.kernels.gemm.gemm_f16 import TILES, Params
 from tests.schedules.float_cases import conv2d
@@ -143,7 +143,7 @@ def _rejected(workload, core=CORE) -> tuple[str, str]:
 def test_near_misses_name_limit_and_actual():
     good = LINEAR[1]
     older = CORES["cortex-a72"]
-    assert kernel.matches(good, older) == lacking(kernel.NAME, "fullfp16", older)
+    assert kernel.matches(good, older) == missing_feature(kernel.NAME, "fullfp16", older)
     other = dataclasses.replace(
         good, operands=(good.operands[0], dataclasses.replace(good.operands[1], dtype="int8"))
     )

@@ -7,7 +7,7 @@ import pytest
 
 from arm_ext.board import Board
 from schedules.cores import CORES
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.gemm import gemm_s8_mlal as kernel
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.gemm_s8_mlal import TILES, Params
@@ -98,7 +98,7 @@ def test_every_tile_gives_the_same(step: int, tmp_path: Path, board: Board):
 def test_two_weights_of_minus_128_in_a_lane(tmp_path: Path, board: Board):
     cases = [(extreme(-128), Params(2, 8, chain=1)), (extreme(-127), Params(2, 8, chain=2))]
     check(kernel, [*cases, (extreme(127), Params(2, 8, chain=2))], TARGETS["cortex-a53"], board, tmp_path)
-    with pytest.raises(ValueError, match="two weights of -128 meet in a lane"):
+    with pytest.raises(ValueError, match="two weights of -128 are in one 16-bit sum"):
         extreme(-128).arguments(kernel, Params(2, 8, chain=2))
 
 
@@ -125,7 +125,7 @@ def test_what_it_does_not_take():
     workload = CONVOLUTIONS[0].workload
     assert isinstance(kernel.matches(workload, CORE), KernelMatch)
     host = dataclasses.replace(CORE, name="x86-64", neon=False)
-    assert kernel.matches(workload, host) == lacking("gemm_s8_mlal", "neon", host)
+    assert kernel.matches(workload, host) == missing_feature("gemm_s8_mlal", "neon", host)
     for wrong, reason in [((3, 8), "registers"), ((2, 4), "multiple of 8"), ((2, 8, 3), "three products")]:
         with pytest.raises(ValueError, match=reason):
             Params(*wrong)

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.board import Board, open_board
 from schedules.cores import CORES
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.common.threads import PARALLEL_CYCLES, SPREADS, part_sizes, spread
 from schedules.kernels.gemm import gemm_s8_mmla as kernel
 from schedules.kernels.gemm.gemm_s8 import TILES_TIE
@@ -123,7 +123,7 @@ def test_matches_says_what_it_saw_or_lacks():
     grouped = CONVOLUTIONS[4].workload
     assert kernel.matches(grouped, CORE) == KernelMatch("int8 product 2 x 98 x 72 x 12")
     other = CORES["cortex-a76"]
-    assert kernel.matches(grouped, other) == lacking("gemm_s8_mmla", "i8mm", other)
+    assert kernel.matches(grouped, other) == missing_feature("gemm_s8_mmla", "i8mm", other)
 
 
 def test_params_that_cannot_be():

@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board, open_board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.gemm import gemm_s8_sdot as kernel
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.gemm_s8_sdot import TILES, Params
@@ -123,7 +123,7 @@ def test_tiles_that_need_loads_of_four_vectors_are_for_cores_that_have_them():
 def test_matches_says_what_it_saw_or_lacks():
     assert kernel.matches(LINEAR[1].workload, CORE) == KernelMatch("int8 product 7 x 8 x 9")
     other = CORES["cortex-a53"]
-    assert kernel.matches(LINEAR[1].workload, other) == lacking("gemm_s8_sdot", "dotprod", other)
+    assert kernel.matches(LINEAR[1].workload, other) == missing_feature("gemm_s8_sdot", "dotprod", other)
 
 
 def test_params_that_cannot_be():

@@ -45,7 +45,7 @@ def test_which_blocks_there_are():
     assert Depth(one, 3).longest == 48
     assert fewest(one, 47) == 4
     assert fewest(((0, 48), (100, 32)), 16) is None
-    with pytest.raises(ValueError, match="cannot be cut into 7 blocks"):
+    with pytest.raises(ValueError, match="cannot be divided into 7 blocks"):
         Depth(one, 7)
 
 

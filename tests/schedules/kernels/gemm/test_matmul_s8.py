@@ -10,7 +10,7 @@ from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.epilogues.accumulator_bounds import magnitude_of_run_time
 from schedules.kernels.gemm import matmul_s8 as kernel
 from schedules.kernels.gemm.matmul_s8 import TILES, Params
@@ -199,7 +199,7 @@ def test_near_misses_name_limit_and_actual():
         return answer.limit, answer.actual
 
     scalar = dataclasses.replace(CORE, features=frozenset(), neon=False)
-    assert kernel.matches(good, scalar) == lacking(kernel.NAME, "i8mm or dotprod or neon", scalar)
+    assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "i8mm or dotprod or neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.matmul_s8", "arm.linear")
     wide = dataclasses.replace(good, operands=(a, dataclasses.replace(b, dtype="int16")))
     assert refused(wide) == ("int8 or uint8", "int8, int16")

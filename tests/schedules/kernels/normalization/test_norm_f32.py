@@ -13,7 +13,7 @@ from arm_ext.board import Board
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
 from schedules.lowering.parse import parse
@@ -149,7 +149,7 @@ def test_near_misses_name_limit_and_actual():
         return dataclasses.replace(good, attributes=tuple(changed.items()))
 
     scalar = dataclasses.replace(CORE, neon=False)
-    assert kernel.matches(good, scalar) == lacking(kernel.NAME, "neon", scalar)
+    assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"
     assert refused(having(axes="(0, 2)")) == ("[1, 2]", "[0, 2]")
     assert refused(having(scale="False")) == ("both", "one")

@@ -9,7 +9,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params
 from schedules.numerics.qdq.norm import Norm, factors, norm
@@ -104,7 +104,7 @@ def test_near_misses_name_limit_and_actual():
     refused = refusals_of(kernel, CORE)
 
     scalar = dataclasses.replace(CORE, neon=False)
-    assert kernel.matches(good, scalar) == lacking(kernel.NAME, "neon", scalar)
+    assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"
     assert refused(dataclasses.replace(good, output_dtype="int16")) == ("int8 or uint8", "uint8, int16")
     x = good.operands[0]

@@ -12,7 +12,7 @@ from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite
 from schedules.cores import CORES
 from schedules.intrinsics.exp_f32 import ERROR
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.softmax import softmax_f32 as kernel
 from schedules.kernels.softmax.softmax_f32 import Params
 from schedules.lowering.parse import parse
@@ -117,7 +117,7 @@ def test_near_misses_name_limit_and_actual():
     refused = refusals_of(kernel, CORE)
 
     scalar = dataclasses.replace(CORE, neon=False)
-    assert kernel.matches(good, scalar) == lacking(kernel.NAME, "neon", scalar)
+    assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.softmax", "arm.linear")
     assert refused(dataclasses.replace(good, attributes=(("axis", "1"),))) == ("2", "1")
     integers = dataclasses.replace(good, output_dtype="bfloat16")
