@@ -30,7 +30,7 @@ from tables import markdown
 from torch import nn
 
 from arm_ext.quantization.error_sums import error_of
-from arm_ext.quantization.static import Quantizer, fold_batch_norm
+from arm_ext.quantization.static import Quantizer, fold_into_convolutions
 
 BATCH, RATE, OPSET, SEED = 64, 3e-3, 17, 7
 CALIBRATION = 200
@@ -98,7 +98,7 @@ def write(name: str, folder: Path) -> None:
         opset_version=OPSET,
         dynamo=False,
     )
-    onnx.save(fold_batch_norm(onnx.load(folder / "net.onnx")), folder / f"{name}.onnx")
+    onnx.save(fold_into_convolutions(onnx.load(folder / "net.onnx")), folder / f"{name}.onnx")
     (folder / "net.onnx").unlink()
     np.savez(folder / f"{name}_samples.npz", inputs=task.training(0)[0][:CALIBRATION])
     np.savez(folder / f"{name}_held_out.npz", inputs=x, labels=labels)

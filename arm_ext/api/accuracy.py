@@ -60,7 +60,7 @@ from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.samples import Data, read_samples, split_samples
 from arm_ext.quantization.session import TensorSession, leave_unlike_out
-from arm_ext.quantization.static import fold_batch_norm
+from arm_ext.quantization.static import fold_into_convolutions
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
 from arm_ext.shapes.given import static_shapes
@@ -400,7 +400,7 @@ class _OnnxChain(SearchedChain):
     def choices(self) -> Choices:
         """Return which layers can have which precisions, and how such models are built."""
         # Weights in float are those that quantisers start from.
-        matching = Matching(fold_batch_norm(self.source), self.quantized)
+        matching = Matching(fold_into_convolutions(self.source), self.quantized)
         return Choices.of_onnx(matching, partial(with_nodes, matching))
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.quantize`: a float ONNX model in, one in QDQ form or with narrow weights out, with its accuracy."""
+"""`arm_ext.quantize`: a float model in, an ONNX model in QDQ form or with narrow weights out, with its accuracy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.common.state import read_initial, with_states
-from arm_ext.frontends.load import is_onnx, is_tflite, with_values
+from arm_ext.frontends.load import prepared
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
@@ -38,6 +38,7 @@ from arm_ext.quantization.layers import DEQUANTIZE, Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
+from arm_ext.quantization.quantize_model import float_onnx
 from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.steps import OnnxStates
@@ -69,7 +70,9 @@ class QuantizeResult:
     accuracy: AccuracyReport
 
 
-_TAKEN = frozenset({"shapes", "values", "preprocess", "state", "state_init", "calibration", "plugins", "npu"})
+_TAKEN = frozenset(
+    {"shapes", "values", "trust", "preprocess", "state", "state_init", "calibration", "plugins", "npu"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,7 @@ class QuantizeOptions(ModelOptions):
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
         plugins: As for `compile`; onnxruntime calibrates without them.
+        trust: As for `compile`.
         metric: As for `accuracy`.
         max_drop: Greatest drop of the metric from the float model, in QDQ form; layers are in int16, float16 or float32
             for it, in the way that is the fastest by the estimates of kernels.
@@ -111,6 +115,7 @@ class QuantizeOptions(ModelOptions):
     only: Sequence[str] = ()
     sparsity: Sparsity | None = None
     plugins: Sequence[str | Path] = ()
+    trust: bool = False
     metric: str | None = None
     max_drop: float | None = None
     npu: NpuOptions | str | None = None
@@ -127,13 +132,13 @@ def quantize(
     progress: Callable[[str], None] = lambda step: None,
     **more: Any,
 ) -> QuantizeResult:
-    """Quantise a float ONNX model in QDQ form, and compare it with the float model layer by layer.
+    """Quantise a float model in QDQ form, and compare it with the float model layer by layer.
 
     Weights are symmetric, a scale each channel; activations of int8 have a scale and a zero point, those of int16 are
     symmetric; or activations stay in float.
 
     Args:
-        model: An ONNX file.
+        model: A file of any format that `compile` takes; what is written is ONNX, with the nodes' names of the source.
         data: Calibration samples, as for `accuracy`. None with `weights`: these need no samples, and the comparison is
             on random inputs.
         output: The .onnx file to write.
@@ -180,7 +185,7 @@ def quantize(
         check_npu(npu)
     progress("quantize")
     fixed = static_shapes(o.shapes, "quantize")
-    float_model = with_values(source, o.values or {})
+    float_model, _ = float_onnx(prepared(source, o.values, trust=o.trust), (fixed,))
     arrays = _arrays(data, partial(_inputs, float_model, fixed), o.preprocess)
     keep_float = o.keep_float
     if o.only:
@@ -225,7 +230,7 @@ def quantize(
             )
         )
     if how is not None:
-        made = with_dims_of(made, read_onnx(source)[0])
+        made = with_dims_of(made, read_onnx(float_model)[0])
     # What the model has for states, it keeps.
     made.graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in quantizer.defaults.items())
     progress("compare")
@@ -233,7 +238,7 @@ def quantize(
         against = float_model
         if {"equalize", "smooth"} & set(o.correct):
             # Channels that were rescaled are compared with those of a float model that has them so, too.
-            against = _written(quantizer.float_model(fixed), folder / source.name)
+            against = _written(quantizer.float_model(fixed), folder / f"{source.stem}.onnx")
         try:
             report = accuracy(
                 _written(made, folder / "quantized" / path.name),
@@ -276,14 +281,11 @@ def _check_nodes(**options: Sequence[str]) -> None:
 
 
 def _check_files(source: Path, data: Data | None, path: Path) -> None:
-    """Check that the source is ONNX, and that the file to write is too and is none of those that are read."""
+    """Check that the file to write is ONNX, and none of those that are read."""
     if path.suffix != ".onnx":
         raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
     read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
     refuse_inputs(checked_file(path, "-o"), "-o", with_external_files(read))
-    if source.is_file() and not is_onnx(source):
-        where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
-        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
 
 
 def _arrays(

@@ -43,7 +43,7 @@ _VERBS = {
     "export-payload": "Write a package's payloads for an NPU as files and C, for boards without Linux.",
     "explain": "Tell what each graph rewrite did to a model, and where and why it did not apply.",
     "profile": "Show what each kernel call of a model costs on a board, and what bounds it.",
-    "quantize": "Quantise a float ONNX model to int8, and tell which layers lose accuracy.",
+    "quantize": "Quantise a float model to int8, and tell which layers lose accuracy.",
     "report": "Show where each layer of a package runs, what it costs, and what would help.",
     "run": "Run a package on a board, and check its numbers.",
     "targets": "List the target profiles.",

@@ -86,7 +86,7 @@ model_options = option_group(
         "--quantize",
         type=PATH,
         metavar="FILE.npz",
-        help="Quantise a float ONNX model to int8 by the calibration samples in this .npz: one array for each input, "
+        help="Quantise a float model to int8 by the calibration samples in this .npz: one array for each input, "
         "samples along its first axis.",
     ),
     calibration_option("How --quantize finds the range of an activation."),

@@ -13,6 +13,7 @@ from arm_ext.cli.model_options import (
     given_options,
     plugin_option,
     sample_state_options,
+    trust_option,
     value_option,
 )
 from arm_ext.cli.npu_options import NpuCommand, npu_options
@@ -101,6 +102,7 @@ _LISTS = ("int16", "float16", "keep_float", "only")
 )
 @target_option("that --max-drop estimates cycles")
 @npu_options
+@trust_option
 @plugin_option
 @value_option
 @sample_state_options
@@ -116,8 +118,9 @@ def quantize(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
+    """Quantise MODEL, a float model, to int8 in QDQ form, and tell which layers lose accuracy.
 
+    What is written is ONNX, of models of other formats, too.
     With --activations int16 or --int16, activations have 16 bits; with --weights, weights alone are quantised. With
     --npu, the layers that --max-drop takes are those that are the fastest with that NPU.
     The model that is written is compiled like any other.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import of a float ONNX model that is quantised into QDQ form by calibration samples."""
+"""Import of a float model that is quantised into QDQ form by calibration samples; all but ONNX models become ONNX."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.common.state import with_states
-from arm_ext.frontends.load import TrustedFile, import_model, is_tflite
+from arm_ext.frontends.load import TrustedFile, import_model, is_onnx
+from arm_ext.frontends.onnx.export import to_onnx
 from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.reference import reference
@@ -49,7 +50,7 @@ class QuantizingImporter:
         """Read the samples, if there are any.
 
         Args:
-            model: As for `import_model`; with samples a float ONNX model.
+            model: As for `import_model`; with samples a float model.
             choices: Sets of shapes that the model will be imported for; samples are of the first set that they fit.
             states: As for `import_model`.
             initial: What states begin with, for the samples, as for `with_states`.
@@ -57,8 +58,8 @@ class QuantizingImporter:
             method: How an activation's range follows from the samples.
 
         Raises:
-            UsageError: As `Quantizer` and `read_npz`; there are samples, and the model is no ONNX.
-            ModelError: As `Quantizer`.
+            UsageError: As `Quantizer`, `read_npz` and `float_onnx`.
+            ModelError: As `Quantizer` and `float_onnx`.
         """
         self._model, self._states = model, states or {}
         self._quantizer: Quantizer | None = None
@@ -67,7 +68,8 @@ class QuantizingImporter:
 
             path, steps = Path(samples), OnnxStates(self._states, initial or {})
             arrays = read_calibration(path)
-            self._quantizer = static.Quantizer(_onnx(model), arrays, method, choices, steps)
+            self._float, self._given = float_onnx(model, choices)
+            self._quantizer = static.Quantizer(self._float, arrays, method, choices, steps)
             self._method, self._sha256 = method, hashlib.sha256(path.read_bytes()).hexdigest()
 
     @cached_property
@@ -89,9 +91,12 @@ class QuantizingImporter:
         if self._quantizer is None:
             return import_model(self._model, shapes, self._states)
         imported = import_onnx(self._quantizer.quantized(shapes))
-        source, name, digest = read_onnx(_onnx(self._model))
+        source, name, digest = read_onnx(self._float)
         name_nodes(source.graph)
         nodes = {node.name: node.op_type for node in source.graph.node}
+        if self._given is not None:
+            name, digest, nodes = self._given.name, self._given.sha256, nodes | self._given.nodes
+            imported = replace(imported, format=self._given.format)
         exact = partial(reference, serialise(self._quantizer.float_model(shapes)))
         quantized = replace(
             imported, name=name, sha256=digest, nodes=nodes | imported.nodes, float_reference=exact
@@ -107,15 +112,31 @@ def import_given(
     return QuantizingImporter(model, (shapes or {},), samples=samples, method=method)(shapes or {})
 
 
-def _onnx(model: "Model") -> onnx.ModelProto | str | Path:
-    if not isinstance(model, onnx.ModelProto | str | Path):
+def float_onnx(
+    model: "Model", choices: Sequence[Shapes]
+) -> tuple[onnx.ModelProto | str | Path, ImportedModel | None]:
+    """Return a float model as ONNX, and as it was imported if it is of another format.
+
+    Args:
+        model: As for `import_model`.
+        choices: Sets of shapes that it is quantised for; one if it is not ONNX.
+
+    Raises:
+        UsageError: It is not ONNX, and is quantised already, keeps states, or has several sets of shapes; as
+            `import_model`.
+        ModelError: As `import_model` and `to_onnx`.
+    """
+    if isinstance(model, onnx.ModelProto):
+        return model, None
+    if isinstance(model, str | Path) and (not Path(model).is_file() or is_onnx(Path(model))):
+        return model, None
+    if len(choices) > 1:
+        raise UsageError("a model that is not ONNX is quantised for one set of shapes; compile it for each")
+    imported = import_model(model, choices[0])
+    if imported.quantized:
+        raise UsageError(f"{imported.name}: is quantised already; leave --quantize out")
+    if imported.states:
         raise UsageError(
-            f"samples quantise ONNX models alone, and this is a {type(model).__name__}; "
-            "a module of PyTorch is quantised by torchao's PT2E before its export"
+            f"{imported.name}: keeps states ({imported.states[0].input}), with which only ONNX models are quantised"
         )
-    if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
-        raise UsageError(
-            f"{model}: --quantize takes ONNX, and this is TFLite; leave --quantize out if it is quantised, else "
-            "quantise it where it was converted, or export the network to ONNX"
-        )
-    return model
+    return to_onnx(imported), imported

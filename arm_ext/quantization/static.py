@@ -10,6 +10,7 @@ import io
 import logging
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -80,13 +81,18 @@ _MIN_OPSET = 13
 # This optimisation replaces MatMul and Add of rank 3 by Reshape, Gemm, Reshape with new names.
 _RENAMING = ["MatMulAddFusion"]
 
+_CONVOLUTIONS, _SOFTMAXES = ("Conv", "ConvTranspose"), ("Softmax", "LogSoftmax")
+
 _NO_STEPS = OnnxStates()
 
 # Samples that a quantised model is compared with its float form on at most, spread evenly.
 _COMPARED = 64
 
-# For values greater than this, bounds of a histogram's bins may overflow float32.
-_LARGEST = 1e34
+# Attention adds such numbers where it does not attend: -1e9, or the least of all floats.
+_LEAST_OF_MASKS = 1e6
+
+# -1e4 is such a number, too, before a softmax: of values so large, int8 has a step of 8, and e^-8 is nothing.
+_LEAST_OF_MASKED_SCORES = 1e3
 
 # Levels of onnxruntime's logger: its default, and one that is never reached.
 _WARNING, _FATAL = 2, 4
@@ -188,9 +194,9 @@ class Quantizer:
         return rounded_weights(self._ready, nearest, self._followed_all(self._ready))
 
     @cached_property
-    def _ranges(self) -> Any:
+    def _ranges(self) -> "_Ranges":
         with _refusing(self._name):
-            return _ranges(self._ready, self._followed(self._feeds), self._method)
+            return _calibrated(self._ready, self._followed(self._feeds), self._method)
 
     def quantized(
         self,
@@ -298,7 +304,7 @@ class Quantizer:
     def _prepared(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         least = _MIN_OPSET if self._weights is None else OPSETS[self._weights.type]
         infer_shapes(proto, self._name)
-        proto = fold_batch_norm(at_least_opset(proto, self._name, least))
+        proto = fold_into_convolutions(at_least_opset(proto, self._name, least))
         infer_shapes(proto, self._name)
         return proto
 
@@ -374,12 +380,35 @@ def _refusing(name: str) -> Iterator[None]:
         raise ModelError(f"{name}: onnxruntime cannot quantise it: {reason_of(err, line=0)}") from err
 
 
-def _ranges(
+@dataclass(frozen=True)
+class _Ranges:
+    """What calibration found of a model's tensors.
+
+    Attributes:
+        data: Ranges of activations, as onnxruntime's TensorsData.
+        masks: Tensors with values of masks, for which no scale would leave a step to other values.
+    """
+
+    data: Any
+    masks: frozenset[str]
+
+    def masking(self, graph: onnx.GraphProto) -> list[str]:
+        """Return the nodes that read or write values of masks."""
+        masks = {*self.masks, *(tensor.name for tensor in graph.initializer if _is_mask(tensor))}
+        return [node.name for node in graph.node if not masks.isdisjoint([*node.input, *node.output])]
+
+
+def _is_mask(tensor: onnx.TensorProto) -> bool:
+    value = onnx.numpy_helper.to_array(tensor)
+    return value.dtype.kind == "f" and bool(np.max(np.abs(value), initial=0) >= _LEAST_OF_MASKS)
+
+
+def _calibrated(
     proto: onnx.ModelProto,
     feeds: Callable[[Path], Iterator[Feed]],
     method: Method,
-) -> Any:
-    """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
+) -> _Ranges:
+    """Run the samples and return each activation's range."""
     make, options = _METHODS[method]
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "model.onnx"
@@ -388,21 +417,17 @@ def _ranges(
         # create_calibrator would open a session in this process, which the model may crash.
         calibrator = make(source, _OPERATORS, str(augmented), **options)
         calibrator.augment_graph()
-        calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
-        try:
-            calibrator.collect_data(_FeedReader(feeds(source)))
-        except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
-            if not watched.large:
-                raise
-            raise ValueError(
-                f"{watched.large}, which is too large for a histogram: scale the samples, or calibrate by minmax"
-            ) from err
+        calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False), proto.graph)
+        calibrator.collect_data(_FeedReader(feeds(source)))
         if method == "mse":
-            return TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))
-        return calibrator.compute_data()
+            found = TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))
+        else:
+            found = calibrator.compute_data()
+    kept = {name: data for name, data in found.items() if name not in watched.masks}
+    return _Ranges(TensorsData(found.calibration_method, kept), frozenset(watched.masks))
 
 
-def _insert_qdq(source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str]) -> onnx.ModelProto:
+def _insert_qdq(source: onnx.ModelProto, ranges: _Ranges, keep_float: Sequence[str]) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     proto.CopyFrom(source)
     quantizer = QDQQuantizer(
@@ -411,9 +436,9 @@ def _insert_qdq(source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str])
         reduce_range=False,
         weight_qType=QuantType.QInt8,
         activation_qType=QuantType.QInt8,
-        tensors_range=ranges,
+        tensors_range=ranges.data,
         nodes_to_quantize=[],
-        nodes_to_exclude=list(keep_float),
+        nodes_to_exclude=[*keep_float, *ranges.masking(proto.graph)],
         op_types_to_quantize=_OPERATORS,
         extra_options={},
     )
@@ -442,25 +467,35 @@ def _sort_after_reads_of_subgraphs(graph: onnx.GraphProto) -> None:
 
 
 class _Watched:
-    """A session that notes the first value that is too large for a histogram.
+    """A session that notes the tensors with values of masks, and returns zeros for them.
 
     Attributes:
-        large: The value, with its tensor and sample; "" while there is none.
+        masks: Names of these tensors so far.
     """
 
-    def __init__(self, session: IsolatedSession) -> None:
-        self._session, self._sample, self.large = session, -1, ""
+    def __init__(self, session: IsolatedSession, graph: onnx.GraphProto) -> None:
+        self._session, self._sample, self.masks = session, -1, set[str]()
+        self._scores = {node.input[0] for node in graph.node if node.op_type in _SOFTMAXES}
+        self._computed = [name for node in graph.node for name in node.output]
         self.get_inputs, self.get_outputs = session.get_inputs, session.get_outputs
 
     def run(self, names: Sequence[str] | None, feed: Feed) -> list[npt.NDArray[Any]]:
         found = self._session.run(names, feed)
         self._sample += 1
-        for output, value in zip(self.get_outputs(), found, strict=True):
-            if self.large or not np.issubdtype(value.dtype, np.floating):
+        spoilt = set()
+        for k, (output, value) in enumerate(zip(self.get_outputs(), found, strict=True)):
+            if value.dtype.kind != "f":
                 continue
-            most = float(np.max(np.abs(value), initial=0))
-            if not most < _LARGEST:
-                self.large = f"'{output.name}' has a value of {most:.3g} in sample {self._sample} (from 0)"
+            most = np.max(np.abs(value), initial=0)
+            tensor = output.name.removesuffix("_ReduceMin").removesuffix("_ReduceMax")  # of minmax
+            if np.isnan(most):
+                spoilt.add(tensor)
+            elif most >= (_LEAST_OF_MASKED_SCORES if tensor in self._scores else _LEAST_OF_MASKS):
+                self.masks.add(tensor)
+                found[k] = np.zeros_like(value)
+        if spoilt:
+            first = min(spoilt, key=[*spoilt.difference(self._computed), *self._computed].index)
+            raise ValueError(f"'{first}' is NaN in sample {self._sample} (from 0)")
         return found
 
 
@@ -474,9 +509,19 @@ class _FeedReader:
         return next(self._feeds, None)
 
 
-def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with batch norms in its convolutions: between the two a quantised value would cost accuracy."""
-    if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
+def fold_into_convolutions(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with batch norms, and constant factors and biases, in the convolutions before them.
+
+    Between the two a quantised value would cost accuracy, and a kernel.
+    """
+    known = {tensor.name for tensor in proto.graph.initializer}
+    convolved = {node.output[0] for node in proto.graph.node if node.op_type in _CONVOLUTIONS}
+
+    def folds(node: onnx.NodeProto) -> bool:
+        scales = node.op_type in ("Add", "Mul") and not known.isdisjoint(node.input)
+        return node.op_type == "BatchNormalization" or (scales and not convolved.isdisjoint(node.input))
+
+    if not any(map(folds, proto.graph.node)):
         return proto
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "folded.onnx"

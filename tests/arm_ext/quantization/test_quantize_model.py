@@ -2,18 +2,27 @@
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+import torch
+from ai_edge_litert import schema_py_generated as schema
+from torch import nn
 
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.cli import invoke
 from arm_ext.common.errors import UsageError
+from arm_ext.frontends.load import import_model
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package import REPORT_JSON, REPORT_TEXT, load_package
 from arm_ext.quantization.accuracy import LEAST_SQNR_DB
 from arm_ext.quantization.quantize_model import QuantizingImporter
+from tests.arm_ext.frontends.stablehlo.models import text
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, residual_cnn
 
@@ -123,9 +132,88 @@ def test_float_model_has_no_calibration(tmp_path: Path):
     assert arm_ext.compile(mlp(), output=tmp_path / "p").package.manifest.model.calibration is None
 
 
-def test_tflite_is_refused(tmp_path: Path, samples: Path):
+def test_a_quantised_tflite_model_is_refused(tmp_path: Path, samples: Path):
     path = tmp_path / "model.tflite"
     path.write_bytes(EXACT["reshape"](SCALES["pow2"]))
-    with pytest.raises(UsageError, match=r"model\.tflite: quantize takes ONNX, and this is TFLite"):
+    with pytest.raises(UsageError, match=r"model: is quantised already; leave quantize out"):
         arm_ext.compile(path, output=tmp_path / "p", quantize=samples)
     assert not (tmp_path / "p").exists()
+
+
+def _torch_file(folder: Path) -> Path:
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU6()),
+        *(nn.Conv2d(16, 8, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)),
+    )
+    path = folder / "net.pt2"
+    torch.export.save(torch.export.export(net.eval(), (torch.randn(1, 3, 9, 7),)), path)
+    return path
+
+
+def _tflite_file(folder: Path) -> Path:
+    rng, m = np.random.default_rng(2), TfliteBuilder()
+    weights = rng.standard_normal((16, 3, 3, 3)).astype(np.float32)
+    given = [
+        m.take("float32", 1, 9, 7, 3),
+        m.hold(weights, "float32"),
+        m.hold(np.ones(16, np.float32), "float32"),
+    ]
+    y = m.tensor("float32", 1, 9, 7, 16)
+    m.op(
+        "CONV_2D",
+        given,
+        [y],
+        padding=schema.Padding.SAME,
+        strideH=1,
+        strideW=1,
+        dilationHFactor=1,
+        dilationWFactor=1,
+    )
+    path = folder / "net.tflite"
+    path.write_bytes(m.build(y))
+    return path
+
+
+def _stablehlo_file(folder: Path) -> Path:
+    weights = np.random.default_rng(3).standard_normal((16, 5)).astype(np.float32)
+    path = folder / "net.mlir"
+    path.write_bytes(text(lambda x: jax.nn.relu(x @ weights), [np.zeros((1, 16), np.float32)]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "shape", "node"),
+    [
+        (_torch_file, (1, 3, 9, 7), "3/conv2d"),
+        (_tflite_file, (1, 9, 7, 3), ""),
+        (_stablehlo_file, (1, 16), ""),
+    ],
+)
+def test_models_of_other_formats_are_quantised(
+    tmp_path: Path, write: Callable[[Path], Path], shape: tuple[int, ...], node: str
+):
+    model = write(tmp_path)
+    (name,) = (spec.name for spec in import_model(model).inputs)
+    data = np.random.default_rng(6).standard_normal((8, *shape), dtype=np.float32)
+    np.savez(tmp_path / "samples.npz", **{name: data})
+    result = arm_ext.compile(model, "cortex-a76", tmp_path / "p", quantize=tmp_path / "samples.npz")
+    calibration = result.package.manifest.model.calibration
+    assert calibration is not None
+    assert calibration.distance[0].sqnr_db > 25
+    assert result.package.manifest.model.format == import_model(model).format
+    kernels = {kernel.symbol: kernel for kernel in result.report.kernels}
+    assert {kernels[call.symbol].numerics for call in result.report.calls if call.macs} == {"qdq"}
+    assert node in {"", *(row.source for row in result.report.nodes)}
+    # A bias is part of its convolution.
+    assert not [kernel for kernel in kernels.values() if kernel.kernel == "broadcast_s8"]
+
+
+def test_a_torch_model_is_written_as_onnx(tmp_path: Path):
+    model = _torch_file(tmp_path)
+    data = np.random.default_rng(6).standard_normal((8, 1, 3, 9, 7), dtype=np.float32)
+    np.savez(tmp_path / "samples.npz", input=data)
+    arm_ext.quantize(model, tmp_path / "samples.npz", tmp_path / "q.onnx")
+    (found,) = run_onnxruntime((tmp_path / "q.onnx").read_bytes(), [data[3]], integers=True)
+    wanted = torch.export.load(model).module()(torch.from_numpy(data[3])).detach().numpy()
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()

@@ -57,16 +57,40 @@ def test_methods_find_ranges_of_their_own():
     assert scales["entropy"] < scales["mse"] <= scales["minmax"]
 
 
-@pytest.mark.parametrize("method", ["percentile", "mse"])
-def test_values_too_large_for_a_histogram_are_told_without_warnings(method: Method):
-    node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    source = model([node], {"x": [1, 8]}, ["y"], {"w": np.eye(8, dtype=np.float32)})
+@pytest.mark.parametrize("method", ["minmax", "percentile", "entropy", "mse"])
+@pytest.mark.parametrize("least", [-np.inf, np.finfo(np.float32).min, -1e9, -1e4])
+def test_masks_of_attention_stay_in_float(least: float, method: Method):
+    nodes = [
+        helper.make_node("MatMul", ["x", "k"], ["scores"], "scores"),
+        helper.make_node("Cast", ["m"], ["attended"], "attended", to=onnx.TensorProto.BOOL),
+        helper.make_node("Where", ["attended", "zero", "least"], ["mask"], "mask"),
+        helper.make_node("Add", ["scores", "mask"], ["masked"], "masked"),
+        helper.make_node("Softmax", ["masked"], ["p"], "softmax"),
+        helper.make_node("MatMul", ["p", "v"], ["y"], "y"),
+    ]
+    held = {"k": normal(16, 8) / 4, "v": normal(8, 5), "zero": np.float32(0), "least": np.float32(least)}
+    source = model(nodes, {"x": [4, 16], "m": [1, 8]}, ["y"], held)
+    samples = {"x": normal(8, 4, 16), "m": np.tile(np.float32(np.arange(8) < 6), (8, 1, 1))}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(
-            ModelError, match=r"'[xy]' has a value of 1e\+38 in sample 0 .*, which is too large"
-        ):
-            quantize(source, {"x": np.full((4, 1, 8), 1e38, np.float32)}, method=method)
+        made = Quantizer(source, samples, method, ({},))
+        quantized = made.quantized({})
+    rounded = {node.input[0] for node in quantized.graph.node if node.op_type == "QuantizeLinear"}
+    assert {"x", "scores", "p"} <= rounded
+    assert not {"mask", "masked"} & rounded
+    if method == "minmax":  # others cut the scores, too
+        assert made.calibration(method, "0" * 64).distance[0].sqnr_db > 35
+
+
+@pytest.mark.parametrize("method", ["minmax", "mse"])
+def test_nan_is_told_with_its_tensor(method: Method):
+    node = helper.make_node("Sqrt", ["x"], ["root"])
+    last = helper.make_node("MatMul", ["root", "w"], ["y"])
+    source = model([node, last], {"x": [1, 8]}, ["y"], {"w": np.eye(8, dtype=np.float32)})
+    samples = np.ones((4, 1, 8), np.float32)
+    samples[2, 0, 3] = -1
+    with pytest.raises(ModelError, match=r"'(root|y)' is NaN in sample 2 \(from 0\)"):
+        quantize(source, {"x": samples}, method=method)
 
 
 def initializer(proto: onnx.ModelProto, name: str) -> np.ndarray:
@@ -92,6 +116,17 @@ def test_nodes_keep_their_names():
     # The zero point of the relu's output stands for the relu.
     assert kept_names(proto) == [node.name for node in source.graph.node if node.name != "relu"]
     onnx.checker.check_model(proto, full_check=True)
+
+
+def test_constants_are_folded_into_the_convolution_before_them():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Mul", ["c", "scale"], ["s"], name="scale"),
+        helper.make_node("Add", ["s", "b"], ["y"], name="bias"),
+    ]
+    weights = {"w": normal(8, 3, 3, 3), "scale": normal(8, 1, 1), "b": normal(8, 1, 1)}
+    source = model(nodes, {"x": [1, 3, 9, 9]}, ["y"], weights)
+    assert kept_names(quantize(source, {"x": normal(8, 1, 3, 9, 9)})) == ["conv"]
 
 
 def test_unnamed_nodes_get_the_front_ends_names():

@@ -104,11 +104,11 @@ def test_what_is_no_module_and_a_module_without_examples_are_refused() -> None:
         import_model(nn.ReLU().eval())
 
 
-def test_samples_do_not_quantise_a_module(tmp_path: Path) -> None:
-    program = export_module(nn.ReLU().eval(), (torch.randn(3),))
-    np.savez(tmp_path / "samples.npz", x=np.zeros((1, 3), np.float32))
-    with pytest.raises(UsageError, match="ONNX models alone, and this is a ExportedProgram"):
-        import_given(program, samples=tmp_path / "samples.npz")
+def test_samples_quantise_a_module(tmp_path: Path) -> None:
+    program = export_module(nn.Linear(16, 7).eval(), (torch.randn(1, 16),))
+    data = np.random.default_rng(1).standard_normal((8, 1, 16), dtype=np.float32)
+    np.savez(tmp_path / "samples.npz", input=data)
+    assert import_given(program, samples=tmp_path / "samples.npz").quantized
 
 
 def test_torch_s_log_is_kept_back_and_comes_again() -> None:
