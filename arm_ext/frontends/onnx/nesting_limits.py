@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of nesting depth and of recursive functions, which onnx would follow by recursion."""
+"""Checks of nesting depth and of recursive functions, on which onnx would recurse."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def check_nesting(model: ModelProto) -> None:
 
 @contextmanager
 def refusing_deep_messages(name: str = "the model") -> Iterator[None]:
-    """Open a scope in which protobuf's limit of nested messages becomes an error for users.
+    """Open a scope in which a DecodeError for messages nested too deep becomes a ModelError.
 
     Raises:
         ModelError: protobuf refused to read messages nested so deep.
@@ -58,7 +58,9 @@ def refusing_deep_messages(name: str = "the model") -> Iterator[None]:
 
 
 def check_depth(model: ModelProto, name: str) -> None:
-    """Refuse a model, made in memory, that protobuf does not read back: onnx's checker takes it for an empty one.
+    """Refuse a model built in memory that is nested too deep for protobuf to parse.
+
+    Onnx's checker would see it as empty.
 
     Raises:
         ModelError: The model's messages are nested too deep.
@@ -95,7 +97,7 @@ def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
 
 
 def _callees_first(functions: dict[_Key, FunctionProto]) -> list[_Key]:
-    """Return the functions so that each comes after those that it calls.
+    """Return the functions in an order in which each comes after the functions that it calls.
 
     Raises:
         ModelError: A function calls itself, directly or not.

@@ -28,7 +28,7 @@ def is_stablehlo(path: Path) -> bool:
 
 
 def enclosed_bytecode(path: Path) -> bytes | None:
-    """Return the bytecode inside of a file that `jax.export.Exported.serialize` wrote, or None.
+    """Return the bytecode inside a file that `jax.export.Exported.serialize` wrote; None for other files.
 
     It is a byte vector of a flatbuffer, whose length stands before it.
     """

@@ -398,7 +398,7 @@ def test_what_does_not_belong_together_is_refused() -> None:
             r"digits_fp32\.onnx: not a program that torch\.export\.save wrote",
         ),
         (program, "gone.pt2", {}, "gone.pt2: no such model file"),
-        (other, None, {}, "a Sequential is no model file and no exported program"),
+        (other, None, {}, "a Sequential is neither a model file nor an exported program"),
     ):
         with pytest.raises(UsageError, match=said):
             accuracy(model, against, samples(), **options)

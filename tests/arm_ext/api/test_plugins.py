@@ -278,7 +278,7 @@ FAILING: dict[str, tuple[str, str]] = {
     ),
     "exit": ("raise SystemExit(0)", r"line 3 \(raise SystemExit\(0\)\): swirl fails at .*: SystemExit: 0"),
     "nothing": ("return None", "TypeError: it returns NoneType instead of Relax expressions"),
-    "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, and the node has 1"),
+    "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, but the node has 1"),
     "shapes": (
         "return relax.op.matmul(op.inputs[0], relax.const([[1.0] * 3] * 3, 'float32'))",
         "line 2: swirl fails at .* are not equal",

@@ -171,7 +171,7 @@ def loop(rounds: int | None) -> onnx.ModelProto:
     ("rounds", "says"),
     [
         (2**62, "it has 4611686018427387904 rounds, and 16777216 can be compiled"),
-        (None, "its condition is always true: it has no end"),
+        (None, "its condition is always true: it never ends"),
     ],
 )
 def test_loops_without_end(rounds: int | None, says: str):
