@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import of a float ONNX model that is quantised into QDQ form by calibration samples."""
+"""Import of a float ONNX model that calibration samples quantise to QDQ form."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class QuantizingImporter:
-    """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples."""
+    """Imports a model for several sets of shapes, unchanged or quantised by samples."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class QuantizingImporter:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """Return how the model was quantised, with its distance from the float model; None if it was not."""
+        """Return how the model was quantised, with its distance from the float model; None if it was not quantised."""
         if self._quantizer is None:
             return None
         return self._quantizer.calibration(self._method, self._sha256)
@@ -103,19 +103,20 @@ class QuantizingImporter:
 def import_given(
     model: "Model", shapes: Shapes | None = None, samples: str | Path | None = None, method: Method = "minmax"
 ) -> ImportedModel:
-    """Import a model for one set of shapes; see `QuantizingImporter`."""
+    """Import a model for one set of shapes; a shortcut for `QuantizingImporter`."""
     return QuantizingImporter(model, (shapes or {},), samples=samples, method=method)(shapes or {})
 
 
 def _onnx(model: "Model") -> onnx.ModelProto | str | Path:
     if not isinstance(model, onnx.ModelProto | str | Path):
         raise UsageError(
-            f"samples quantise ONNX models alone, and this is a {type(model).__name__}; "
+            f"samples can quantise only ONNX models, and this is a {type(model).__name__}; "
             "a module of PyTorch is quantised by torchao's PT2E before its export"
         )
     if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
         raise UsageError(
-            f"{model}: --quantize takes ONNX, and this is TFLite; leave --quantize out if it is quantised, else "
+            f"{model}: --quantize needs an ONNX model, and this is TFLite; leave --quantize out if the model is "
+            "quantised, else "
             "quantise it where it was converted, or export the network to ONNX"
         )
     return model

@@ -126,6 +126,6 @@ def test_float_model_has_no_calibration(tmp_path: Path):
 def test_tflite_is_refused(tmp_path: Path, samples: Path):
     path = tmp_path / "model.tflite"
     path.write_bytes(EXACT["reshape"](SCALES["pow2"]))
-    with pytest.raises(UsageError, match=r"model\.tflite: quantize takes ONNX, and this is TFLite"):
+    with pytest.raises(UsageError, match=r"model\.tflite: quantize needs an ONNX model, and this is TFLite"):
         arm_ext.compile(path, output=tmp_path / "p", quantize=samples)
     assert not (tmp_path / "p").exists()
