@@ -12,7 +12,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Armv8.0-A with NEON, and hints (pointer authentication and branch targets among them), which older cores skip.
+# Armv8.0-A with NEON, and hints (including pointer authentication and branch targets), which older cores skip.
 BASE = _names(
     """
     abs adc adcs add addhn addhn2 addp adds addv adr adrp and ands asr autia1716 autiasp autiaz
@@ -45,7 +45,7 @@ BASE = _names(
     """
 )
 
-# Mnemonics among BASE and FEATURES that need fullfp16 as well if an operand has half precision.
+# Mnemonics among BASE and FEATURES that also need fullfp16 if an operand has half precision.
 HALF = _names(
     """
     fabd fabs facge facgt fadd faddp fcadd fccmp fccmpe fcmeq fcmge fcmgt fcmla fcmle fcmlt fcmp fcmpe
@@ -96,7 +96,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "sm4": _names("sm3partw1 sm3partw2 sm3ss1 sm3tt1a sm3tt1b sm3tt2a sm3tt2b sm4e sm4ekey"),
 }
 
-# SVE forms, on z and p registers or counting their elements.
+# SVE forms, on z and p registers, or counting elements of them.
 SVE = _names(
     """
     abs add addpl addvl adr and ands andv asr asrd asrr bic bics brka brkas brkb brkbs brkn brkns brkpa
@@ -121,7 +121,7 @@ SVE = _names(
     """
 )
 
-# Mnemonics of SVE2; for those that SVE has, too, isa.py distinguishes the forms.
+# Mnemonics of SVE2; isa.py distinguishes the forms of those that SVE also has.
 SVE2 = _names(
     """
     adclb adclt addhnb addhnt addp bcax bsl bsl1n bsl2n cadd cdot cmla eor3 eorbt eortb ext faddp fcvtlt
