@@ -335,7 +335,7 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
     if not inputs.ndim or not len(labels) or len(inputs) != len(labels):
         count = len(inputs) if inputs.ndim else 0
         raise UsageError(
-            f"{labelled}: {count} inputs but {len(labels)} labels; expected equal numbers, at least one"
+            f"{labelled}: {count} inputs and {len(labels)} labels; expected equal numbers, at least one"
         )
     samples = (
         [sample.reshape(spec.shape) for sample in inputs]

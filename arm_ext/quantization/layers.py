@@ -462,7 +462,7 @@ def _halves(graph: QdqGraph) -> set[str]:
 
 
 def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
-    """Return the node after which a layer is named: a product, else a node that is no activation, else its last."""
+    """Return the node after which a layer is named: a product, else a node other than an activation, else its last."""
     for kind in (ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
         if found := [node for node in nodes if node.op_type in kind]:
             return found[-1]

@@ -240,8 +240,8 @@ def check_inputs(specs: "Sequence[TensorSpec]") -> None:
     total = sum(math.prod(spec.shape) * (8 + _item_bytes(spec.dtype)) for spec in specs)
     if total > machine_bytes():
         raise ModelError(
-            f"the inputs {', '.join(spec.describe() for spec in specs)} take {size_text(total)} to draw samples of for "
-            f"the self-test, and this machine has {size_text(machine_bytes())}"
+            f"the inputs {', '.join(spec.describe() for spec in specs)} need {size_text(total)} for the samples of "
+            f"the self-test, but this machine has {size_text(machine_bytes())}"
         )
 
 

@@ -76,7 +76,9 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
     for node in nodes_within(graph):
         for text in (node.name, *node.input, *node.output):
             if isinstance(text, bytes):  # protobuf returns text that is not UTF-8 as bytes
-                raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
+                raise UsageError(
+                    f"{name}: the file may be damaged: a name in it is not valid UTF-8 ({text!r})"
+                )
         check_name(f"{name}: an operator", node.op_type)
         check_name(f"{name}: the domain of an operator", node.domain)
         for text in (*node.input, *node.output):

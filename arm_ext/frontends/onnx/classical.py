@@ -199,7 +199,7 @@ def _label_encoder(e: Expansion) -> None:
 
 
 def _zip_map(e: Expansion) -> None:
-    """Refuse a ZipMap, whose output is no tensor."""
+    """Refuse a ZipMap, whose output is not a tensor."""
     raise ModelError(
         "its output is a list of maps: read the tensor of scores before it, whose columns are the classes in their "
         "order (skl2onnx: options={'zipmap': False})"

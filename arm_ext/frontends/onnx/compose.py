@@ -69,7 +69,7 @@ class Composition:
         self._types: dict[str, onnx.TypeProto] = {}
 
     def function(self, parts: GraphCut) -> relax.Function:
-        """Return the graph as a function."""
+        """Build the Relax function of the graph from its parts."""
         inputs = runtime_inputs(self._graph)
         params = [Var(value.name, _relax_type(value.type)) for value in inputs]
         for value, param in zip(inputs, params, strict=True):

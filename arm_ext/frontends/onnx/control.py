@@ -55,12 +55,14 @@ def loop(e: Expansion) -> None:
                 "it has no number of iterations, and its condition is always true: it never ends"
             )
         if count is not None and count.reshape(-1)[0] > MOST_ROUNDS:
-            raise ModelError(f"it has {count.reshape(-1)[0]} rounds, and {MOST_ROUNDS} can be compiled")
+            raise ModelError(
+                f"it has {count.reshape(-1)[0]} iterations; at most {MOST_ROUNDS} can be compiled"
+            )
     if count is None or begins is None or may_end:
         if scanned:
             raise ModelError(
-                f"'{scanned[0]}' has a row of each iteration, and their number is decided at run time; "
-                "set a constant number of rounds, or leave this output out"
+                f"'{scanned[0]}' has a row for each iteration, whose number is known only at run time; "
+                "set a constant number of iterations, or remove this output"
             )
         return
     steps = int(count.reshape(-1)[0])

@@ -59,5 +59,5 @@ def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
         if made in _WIDER:
             raise ModelError(
                 f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; {_NAMES[made][-1]} bits are "
-                "supported for constants alone: quantise its tensor to int8"
+                "supported only for constants: quantise its tensor to int8"
             )

@@ -126,8 +126,8 @@ class _LimitedSession:
             at = re.search(r"running (\w+) node\. Name:'(.*?)'", str(err))
             where = f"{at[1]} node '{at[2]}'" if at else reason_of(err, line=0)
             raise ModelError(
-                f"onnxruntime was ended after {RUN_SECONDS:g} s, the most that a run of a model with loops may take, "
-                f"in {where}: give the loop a largest number of rounds, or samples for which it ends"
+                f"onnxruntime was ended after {RUN_SECONDS:g} s, the time limit for a model with loops, "
+                f"in {where}: give the loop a maximum number of iterations, or use samples for which it ends"
             ) from err
         finally:
             watchdog.cancel()

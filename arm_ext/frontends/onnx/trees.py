@@ -417,8 +417,8 @@ def _single_members(mode: Array, splits: Array, members: Array) -> tuple[Array, 
         )
     if len(wrong := np.flatnonzero(sizes != 1)):
         raise ModelError(
-            f"node {nodes[wrong[0]]} asks for one of {sizes[wrong[0]]} values (BRANCH_MEMBER), and sets of one value "
-            "alone are supported: write it as BRANCH_EQ nodes"
+            f"node {nodes[wrong[0]]} tests for one of {sizes[wrong[0]]} values (BRANCH_MEMBER); only sets of one value "
+            "are supported: write it as BRANCH_EQ nodes"
         )
     mode, splits = mode.copy(), splits.copy()
     mode[nodes], splits[nodes] = EQ, members[ends - 1]

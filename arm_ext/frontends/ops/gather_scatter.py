@@ -134,8 +134,8 @@ def index_put(x: Value, indices: Indices, values: Value, *, accumulate: bool = F
     values = _expand(values, (*before, *shape, *after)).reshape((*before, count, *after))
     place = given[0].reshape((*[1] * axis, count, *[1] * len(after)))
     if count == 1 and not accumulate:
-        # The element is read by `take`, which reports an index out of bounds; a comparison with all indices would
-        # not.
+        # `take` looks the index up in the list of all indices, because it reports an index out of bounds; a comparison
+        # with the list would not.
         every = x.graph.hold(R.arange(0, x.shape[axis], 1, "int64"))
         here = equal(every.reshape((*[1] * axis, x.shape[axis], *[1] * len(after))), take(every, place, 0))
         return where(here, values, x)

@@ -103,7 +103,7 @@ class QdqConverter(Access):
         return values[0] if len(values) == 1 else values
 
     def _scale_bias(self, op: Any, data: int, weight: int, bias: int) -> None:
-        """Give a bias the scale fl(xs * ws), by which its integers count.
+        """Give a bias the scale fl(xs * ws) of the accumulators.
 
         The scale in the file may be inexact or missing.
         """

@@ -78,8 +78,8 @@ def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
     deepest = max(depths.values())
     if deepest > MOST_NESTED:
         raise ModelError(
-            f"{_deepest(model, depths, name_of)} runs graphs that run others inside each other, {deepest} of them, and "
-            f"{MOST_NESTED} can be compiled"
+            f"{_deepest(model, depths, name_of)} runs graphs that are nested {deepest} deep; at most "
+            f"{MOST_NESTED} levels can be compiled"
         )
     check_size(sizes[0])
 

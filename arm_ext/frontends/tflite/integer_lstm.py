@@ -136,7 +136,7 @@ def _shift(weights: Array, zero_point: int) -> Array:
 
 
 def _units(limit: float, scale: float, dtype: str) -> int:
-    """Return a limit in units of a scale."""
+    """Return a clipping limit as an integer number of `scale` steps; 0 (no clipping) if it is not positive."""
     most = int(np.iinfo(dtype).max)
     return int(min(max(limit / scale, -most - 1), most)) if limit > 0 else 0
 

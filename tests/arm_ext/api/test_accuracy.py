@@ -473,7 +473,7 @@ def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _accuracy("--bisect") == 2
-    assert "a bound that is to hold: give --max-drop or --min" in capsys.readouterr().err
+    assert "--bisect needs a bound: give --max-drop or --min" in capsys.readouterr().err
     assert _accuracy_of_product("--bisect", "--max-drop", "100%") == 0
     assert "of 2 layers 0 in int16, 0 in float16 and 0 in float;" in " ".join(capsys.readouterr().out.split())
     assert _accuracy_of_product("--bisect", "--min", "top1=0.99") == 1

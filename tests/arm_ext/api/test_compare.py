@@ -165,7 +165,7 @@ def test_a_file_with_open_sizes_is_compared_at_the_shape_given(tmp_path: Path) -
 def test_a_shape_is_for_a_file(digits_package: Path) -> None:
     with pytest.raises(UsageError, match="--shape: a package is already compiled"):
         compare(digits_package, "litert", shapes={"image": (1, 1, 8, 8)})
-    with pytest.raises(UsageError, match="takes one shape an input"):
+    with pytest.raises(UsageError, match="needs one shape per input"):
         compare(digits_package, "litert", shapes={"image": ((1, 2), 1, 8, 8)})
 
 

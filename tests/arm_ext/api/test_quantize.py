@@ -344,9 +344,9 @@ def test_fail_on_fallback_contradicts_layers_in_float(
         (["-o", "q.onnx", "--metric", "map"], "unknown; expected top1"),
         (["-o", "q.onnx", "--correct", "bias,rounds"], "correct='rounds': must be one of 'equalize'"),
         (["-o", "q.onnx", "--max-drop", "1%", "--metric", "cosine", "--target", "cray"], "unknown target"),
-        (["-o", "q.onnx", "--max-drop", "1%"], "cannot be told on 24 samples"),
+        (["-o", "q.onnx", "--max-drop", "1%"], "cannot be measured on 24 samples"),
         (["-o", "q.onnx", "--max-drop", "2"], "is no share"),
-        (["-o", FLOAT], "would be written over"),
+        (["-o", FLOAT], "would overwrite the input"),
     ],
 )
 def test_what_is_wrong_is_told(

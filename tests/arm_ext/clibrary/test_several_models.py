@@ -246,13 +246,13 @@ def test_options_name_the_model_of_an_input(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "out"], "2 models, and a package holds one"),
+        (["-o", "out"], "2 models, but a package holds one"),
         (["--emit", "c-library"], "-o is missing"),
-        (["--emit", "c-library", "-o", "out", "--shape", "x=2,31"], "--shape x: of which model"),
+        (["--emit", "c-library", "-o", "out", "--shape", "x=2,31"], "--shape x: the model is missing"),
         (["--emit", "c-library", "-o", "out", "--shape", "third:x=2,31"], "first or second"),
         (
             ["--emit", "c-library", "-o", "out", "--save-node", "encode", "--quantize", "x.npz"],
-            "--quantize and --save-node: for one",
+            "--quantize and --save-node: only for one",
         ),
     ],
 )

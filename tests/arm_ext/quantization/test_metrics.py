@@ -101,7 +101,7 @@ def test_errors_rise_and_perplexity_rises_by_a_share() -> None:
     assert metric_of("top1", {"labels": np.zeros(1, int)}, 1).drop(0.7, 0.75) == pytest.approx(0.05)
     assert metric_of("cer", {"labels": labels}, 1).drop(0.15, 0.1) == pytest.approx(0.05)
     assert metric_of("perplexity", {"labels": labels}, 1).drop(21, 20) == pytest.approx(0.05)
-    with pytest.raises(UsageError, match="less of it is better"):
+    with pytest.raises(UsageError, match="lower values of this metric are better"):
         Gate(least=("cer", 0.1)).check("cer", 10, less_is_better=True)
 
 

@@ -167,7 +167,7 @@ def test_rows_of_a_count_that_is_not_known_are_refused():
     proto = models.counting(5)
     del proto.graph.initializer[:]
     proto.graph.input.append(number("M"))
-    with pytest.raises(ModelError, match=r"count \('rows' has a row of each iteration"):
+    with pytest.raises(ModelError, match=r"count \('rows' has a row for each iteration"):
         import_onnx(proto)
 
 

@@ -195,7 +195,7 @@ WITHOUT_END = {
     ),
     "70 deep": (
         program(*[_runs(k + 1) for k in range(70)], _sine()),
-        "inside each other, 70 of them, and 64",
+        "nested 70 deep; at most 64",
     ),
     "2^30": (
         program(*[_runs(k + 1, 2) for k in range(30)], _sine()),
@@ -241,9 +241,7 @@ def test_branches_inside_each_other(tmp_path: Path, condition: bool):
 
 @pytest.mark.parametrize("depth", [65, 200])
 def test_branches_too_deep_inside_each_other(tmp_path: Path, depth: int):
-    with pytest.raises(
-        ModelError, match=f"IF node 'choice0' runs .* inside each other, {depth} of them, and 64"
-    ):
+    with pytest.raises(ModelError, match=f"IF node 'choice0' runs .* nested {depth} deep; at most 64"):
         load(tmp_path, _choices(depth))
 
 

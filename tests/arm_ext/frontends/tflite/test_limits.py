@@ -120,7 +120,7 @@ CASES: dict[str, tuple[str, list[object], list[Shape], dict[str, object], str]] 
         {"axis": 0, "num": 5},
         "Num is 5, and must be the 2 of the axis",
     ),
-    "input": ("ABS", [(2**31 - 1, 2**31 - 1)], [(2**31 - 1, 2**31 - 1)], {}, "take 48 EiB to draw samples"),
+    "input": ("ABS", [(2**31 - 1, 2**31 - 1)], [(2**31 - 1, 2**31 - 1)], {}, "need 48 EiB for the samples"),
     "negative": ("ABS", [(-4,)], [(-4,)], {}, "a size cannot be negative"),
     "broadcast": ("ADD", [(2**20, 1), (1, 2**21)], [(2**20, 2**21)], {}, "takes 8 TiB"),
 }
