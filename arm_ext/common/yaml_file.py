@@ -19,7 +19,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if (key.tag, key.value) in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                    None, None, f"the key {key.value!r} appears twice", key.start_mark
                 )
             seen.add((key.tag, key.value))
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)

@@ -57,10 +57,7 @@ def module(mod: tvm.IRModule) -> str:
     """Return a hash of a Relax module with its constants.
 
     The text has the operators with their attributes, but only the numbers of constants; so their bytes are hashed, too.
-    TVM's own hash, of 64 bits, stands for what the text may leave out.
-
-    The text has the operators with their attributes, and shows constants as numbers; their bytes follow. TVM's own
-    hash, of 64 bits, is there for what the text may leave out.
+    TVM's own hash, of 64 bits, covers what the text may omit.
     """
     hashed = hashlib.sha256(f"{mod.script(show_meta=False)}\0{tvm_ffi.structural_hash(mod)}".encode())
 

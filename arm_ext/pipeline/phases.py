@@ -3,7 +3,7 @@
 
     import ─► canonicalize ─► layout ─► integerize ─► partition ─► precision ─► fuse ─► lower ─► plan ─► link ─► package
 
-`import` is a front end's, `link` and `package` make files of the result; what lies between stands in PHASES.
+`import` is done by a front end, and `link` and `package` write the files; PHASES lists the phases in between.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

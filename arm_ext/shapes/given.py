@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parsing of --shape: sizes, lists of sizes, and names of sizes that are known only at run time.
 
-    1,3,224,224     one size each
-    1,{64,128,256}  a bucket each: main chooses by the shape that it is given
+    1,3,224,224     one fixed size per dimension
+    1,{64,128,256}  one bucket per listed size; at run time, main chooses by the input's shape
     n,3,224,224     any number of samples
-    1,n<=512        any size up to that one; the same wherever the name stands
+    1,n<=512        any size up to 512; all dimensions of one name have the same size
 
-Lists of several inputs, or of one, are of one length and go together position by position: x=1,{8,16} with y={8,16},4
+All lists have the same length and are combined by position: x=1,{8,16} with y={8,16},4
 are the buckets x=1,8 y=8,4 and x=1,16 y=16,4.
 """
 
@@ -118,7 +118,7 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
 
     Raises:
         UsageError: Lists differ in length, are empty or repeat a size; a named dimension has no bound and is not the
-            first; or a bound stands beside other names or lists.
+            first; or a bound is combined with other names or lists.
     """
     if not isinstance(given or {}, Mapping):
         raise UsageError(f"shapes={given!r}: must be a dict of input names and shapes")

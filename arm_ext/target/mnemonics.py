@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The A64 mnemonics known to the ISA check, by required feature, as capstone 5 spells them.
 
-A mnemonic stands in more than one set when its forms differ (`add` of NEON and of SVE); `isa.py` tells the forms apart
-by their operands. What only an operating system may execute, and what no profile can have, stands in none.
-Source: Arm ARM DDI 0487. Checked against llvm-mc 19 on 40 million random words: what a set allows, LLVM decodes with
-that feature and refuses without it.
+A mnemonic is in several sets if several extensions have it (`add` of NEON and of SVE); `isa.py` distinguishes the
+instructions by their operands. Instructions that only an operating system may execute, or that no profile can have, are
+in no set.
+Source: Arm ARM DDI 0487. Checked against llvm-mc 19 on 40 million random words: LLVM decodes the instructions of a
+set with its feature, and refuses them without it.
 """
 
 

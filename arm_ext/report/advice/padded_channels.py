@@ -4,9 +4,9 @@
     conv2d(f(conv2d(x, V)), W)    →    conv2d(f(conv2d(x, V')), W')
         V', W' with channels of almost zero, which f maps to numbers so small that they change no sum
 
-Compilation would remove channels of zeros. f is what stands between two convolutions: biases, batch norms, activations,
-depthwise convolutions and pools, which all get the new channels. Weights are float constants: those of quantised
-models are not.
+Compilation would remove channels of zeros. f is the sequence of operators between two convolutions: biases, batch
+norms, activations, depthwise convolutions and pools, which all get the new channels. Weights must be float constants;
+quantised models, whose weights are integers, are not changed.
 """
 
 import math

@@ -199,7 +199,7 @@ BAD_FILES = {
     "inputs: {x: {frame: [1099511627776, 8, 3]}}": "inputs.x.frame[0]: input should be less than or equal to",
     "inputs: {x: {frame: [65536, 65536, 3]}}": "inputs.x.frame: a frame of 12,884,901,888 samples; at most ",
     f"inputs: {{x: {{frame: [{'9' * 5000}, 8, 3]}}}}": "not YAML: Exceeds the limit",
-    "inputs: {}\ninputs: {}": "not YAML: the key 'inputs' stands twice",
+    "inputs: {}\ninputs: {}": "not YAML: the key 'inputs' appears twice",
     "? [1, 2]\n: 3": "not YAML",
     "a: 2020-13-45": "not YAML: month must be",
     "[1, 2": "not YAML",
