@@ -144,7 +144,7 @@ def _division(npu: NpuReport) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _MissedRewrite:
-    """A place that a rule did not rewrite: the maximum gain there, its nodes, and the reason."""
+    """Nodes that a rule did not rewrite: the maximum gain, the operator that identifies them, and the reason."""
 
     rule: str
     gain: float

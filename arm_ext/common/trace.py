@@ -348,7 +348,7 @@ class Images:
 
 @dataclass(frozen=True)
 class ModelCode:
-    """The code of a model.so.
+    """Machine code and function symbols of a model.so, to map traced addresses to functions.
 
     Attributes:
         first: Address of the file's first byte.

@@ -229,7 +229,7 @@ def _types_of_inputs(operator: str) -> list[list[str]]:
 
 
 def _check_booleans(site: Site, node: NodeProto, opset: int, kinds: Mapping[str, int]) -> None:
-    """Refuse a number for an input that takes only booleans, and a boolean for one that takes none (newest schema)."""
+    """Refuse numbers for an input of booleans, and booleans for an input of numbers, by the newest schema."""
     if not defs.has(node.op_type, opset):
         return
     for takes, actual in zip(_types_of_inputs(node.op_type), node.input, strict=False):

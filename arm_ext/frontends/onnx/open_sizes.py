@@ -279,7 +279,7 @@ class Split:
 
     @classmethod
     def at(cls, nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> "Split":
-        """Return the split of a graph at nodes that do not depend on each other."""
+        """Split a graph into the parts before and after `nodes`, which do not depend on each other."""
         begins = {name for node in nodes for name in node.outputs}
         later = source.following(begins)
         results = later.intersection(source.outputs).difference(begins)

@@ -267,5 +267,5 @@ def _kept(o: Operands, walked: Walked, states: Sequence[int], *, time_major: boo
 
 
 def steps_first(c: Any, x: relax.Expr, *, time_major: bool) -> relax.Expr:
-    """Swap the axes of steps and batch, unless `time_major`: of data to steps-first, of a result back."""
+    """Swap the first two axes, steps and batch, unless `time_major`: to steps-first for data, and back for a result."""
     return x if time_major else c.bb.emit(_R.permute_dims(x, [1, 0, 2]))

@@ -49,7 +49,7 @@ class Nearest:
 
 @remade
 def replaced(model: ImportedModel, names: Collection[str], nearest: Nearest) -> Changed | None:
-    """Return the model with an operator's calls replaced; None if there are none.
+    """Return the model with the calls of an operator replaced by a similar operator; None if it has no such calls.
 
     Args:
         model: The model.
