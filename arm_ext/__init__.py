@@ -8,8 +8,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# Otherwise the import of onnxruntime starts a thread that sends telemetry, and writes a database to the user's cache
-# folder and a file to TMPDIR.
+# Otherwise the import of onnxruntime starts a thread that sends telemetry, and writes a database to the user's
+# cache folder and a file to TMPDIR.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from arm_ext.common.version import __version__
@@ -156,8 +156,8 @@ def __getattr__(name: str) -> Any:
             with without_torch():  # only a program that compiles a PyTorch model needs torch
                 found = getattr(importlib.import_module(home), name)
             if not isinstance(found, type):
-                # A function of the API, whose errors are worded for the command line, which calls it, too.
+                # A function of the API; its errors are also worded for the command line, which calls it.
                 found = importlib.import_module("arm_ext.api.wording").speaks_python(found)
-            globals()[name] = found  # every import returns the same object
+            globals()[name] = found  # every import must return the same object
             return found
     raise AttributeError(f"module 'arm_ext' has no attribute {name!r}")

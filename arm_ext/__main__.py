@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m arm_ext`: the command line, where the folder of the command arm-ext is not on PATH."""
+"""`python -m arm_ext`: the command line, for when the command `arm-ext` is not on PATH."""
 
 from arm_ext.cli import main
 

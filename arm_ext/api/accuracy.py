@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.accuracy`: where a quantised model loses accuracy, by the source model's nodes.
+"""`arm_ext.accuracy`: shows where a quantised model loses accuracy, by the source model's nodes.
 
     source in onnxruntime → quantised model in onnxruntime, in float → our integers → NPU
 
@@ -90,7 +90,7 @@ _TAKEN = frozenset({"shapes", "values", "trust", "plugins", "preprocess", "state
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyOptions(Options):
-    """The options of `accuracy`; of `Options` it takes those by which models are read, `state` and `npu`.
+    """The options of `accuracy`: from `Options` how models are read, `state` and `npu`; and options of its own.
 
     Both models get `values`; onnxruntime computes without plug-ins, and so does this machine without their rules and
     kernels. With `state` samples are consecutive steps: each link of the chain goes on from its own states, and a layer
@@ -149,7 +149,9 @@ def accuracy(
     o = gathered("accuracy", AccuracyOptions, options, more, _TAKEN)
     check_type("board", "" if board is None else board, str)
     if target is not None and board is None and o.bisect is None and o.npu is None:
-        raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
+        raise UsageError(
+            "--target is only for --board, --bisect and --npu; without them, the model runs on this machine"
+        )
     progress("match")
     fixed = static_shapes(o.shapes, "accuracy")
     of_onnx = {"--value": o.values, "--state": o.state, "--state-init": o.state_init}
@@ -158,7 +160,7 @@ def accuracy(
         chain.keep_states(o.state or {}, read_initial(o.state_init))
     arrays = read_samples(data, chain.specs, o.preprocess)
     feeds = chain.feeds(arrays)
-    named = chosen_metric(o.metric, arrays, len(feeds))  # what is wrong with it is told before any work
+    named = chosen_metric(o.metric, arrays, len(feeds))  # a faulty metric is reported before any work
     if o.bisect is not None:
         _check_bisect(chain, o.bisect, named, len(feeds))
     if o.gate is not None:
@@ -174,7 +176,7 @@ def accuracy(
         progress("samples")
         try:
             for number, feed in enumerate(feeds):
-                given = chain.inputs(feed)  # with the states before this step
+                given = chain.inputs(feed)  # including the states before this step
                 chain.add(feed, run)
                 if agreement is not None and number < NPU_SAMPLES:
                     agreement.add(given)
@@ -190,7 +192,7 @@ def accuracy(
     report = chain.report(board or HOST, len(feeds), judged)
     if agreement is not None:
         report = report.model_copy(update={"npu": agreement.link()})
-    stopped = count < len(feeds)  # and a search would take longer than what was left out
+    stopped = count < len(feeds)  # and a search would take longer than the remaining samples
     if o.bisect is None or judged is None or report.metric is None or stopped:
         return report
     assert isinstance(chain, SearchedChain)  # by _check_bisect
@@ -198,7 +200,7 @@ def accuracy(
     aim = target or (default_target(board) if board else "arm")
     try:
         mixed = _bisected(chain, feeds, judged, o.bisect, aim, o.npu)
-    except KeyboardInterrupt:  # before the search found anything: the comparison is told
+    except KeyboardInterrupt:  # the search has found nothing yet, so only the comparison is reported
         return report
     return report.model_copy(update={"mixed": mixed})
 
@@ -213,7 +215,10 @@ def _chain_of(
     npu: bool,
     trust: bool,
 ) -> "_OnnxChain | TfliteChain | TorchChain":
-    """Return the chain for a model's format; `of_onnx` are options by name that other formats do not have."""
+    """Return the chain for a model's format.
+
+    `of_onnx` holds the options (name → value) that only ONNX models support.
+    """
     path = Path(model) if isinstance(model, str | Path) and Path(model).is_file() else None
     tflite = path is not None and is_tflite(path)
     if (tflite or _is_torch(model)) and (found := [name for name, value in of_onnx.items() if value]):
@@ -222,7 +227,7 @@ def _chain_of(
             if found[0] == "--value"
             else "a TFLite model's variables are states as they are, and begin as the file says"
             if tflite
-            else "buffers that a PyTorch program changes are its states as they are, and begin as the program says"
+            else "buffers that a PyTorch program changes are its states, with the program's initial values"
         )
         raise UsageError(f"{found[0]} is for ONNX models; {why}")
     if path is not None and tflite:
@@ -232,10 +237,10 @@ def _chain_of(
             from arm_ext.api.accuracy_torch import TorchChain
         return TorchChain.read(model, against, shapes, trust=trust)
     if against is None:
-        _read(model)  # what is wrong with it, such as that it is not there, is told first
+        _read(model)  # faults of the model, such as a missing file, are reported first
         raise UsageError(
-            "--against: name the float model that it was made of; TFLite models and PyTorch's programs alone go "
-            "without"
+            "--against: name the float model that it was quantised from; only TFLite models and PyTorch programs work "
+            "without it"
         )
     return _OnnxChain.read(model, against, shapes, values)
 
@@ -248,14 +253,15 @@ def _is_torch(model: object) -> bool:
 
 
 def _check_bisect(chain: Chain, gate: Gate, metric: Metric | None, samples: int) -> None:
-    """Check that layers can be put back to float and that the effect can be measured.
+    """Check that layers can be put back to float, and that the metric and the bounds can be computed.
 
     Raises:
         UsageError: Layers cannot be put back to float, or the effect cannot be measured.
     """
     if not isinstance(chain, SearchedChain):
         raise UsageError(
-            f"--bisect: {chain.name} is TFLite, which holds no weights in float; the report names the layers to blame, "
+            f"--bisect: {chain.name} is TFLite, which has no float weights; the report names the layers with "
+            "large errors, "
             "and `quantize --max-drop` chooses layers of the network exported to ONNX"
         )
     if metric is None:
@@ -272,7 +278,7 @@ def _bisected(
     target: str,
     npu: NpuOptions | str | None,
 ) -> MixedPrecision:
-    """Return the fewest layers that must be in int16 or float so that the quantised model holds the bounds."""
+    """Return the minimum set of layers that must be in int16 or float so that the quantised model meets the bounds."""
     mixed = choose_precisions(
         chain.choices(),
         chain.judge(feeds, metric, gate),
@@ -314,11 +320,11 @@ class _OnnxChain(SearchedChain):
         quantized, source = _prepared(first, shapes, values), _prepared(second, shapes, values)
         if not any(node.op_type == DEQUANTIZE for node in quantized.graph.node):
             raise UsageError(
-                f"{name}: holds no {DEQUANTIZE}; expected a quantised ONNX model in QDQ form, as onnxruntime's "
+                f"{name}: has no {DEQUANTIZE}; expected a quantised ONNX model in QDQ form, as onnxruntime's "
                 "quantiser makes it"
             )
         if found := [n.name for n in source.graph.node if n.op_type == DEQUANTIZE]:
-            raise UsageError(f"--against {reference}: is quantised itself ({found[0]}); name the float model")
+            raise UsageError(f"--against {reference}: is itself quantised ({found[0]}); name the float model")
         ours, theirs = ([each.describe() for each in input_specs(m.graph)] for m in (quantized, source))
         if sorted(ours) != sorted(theirs):
             raise UsageError(
@@ -341,7 +347,7 @@ class _OnnxChain(SearchedChain):
         )
 
     def keep_states(self, pairs: Mapping[str, str], initial: Mapping[str, Array]) -> None:
-        """Run the samples as consecutive steps, each with the states that the one before it computed.
+        """Treat the samples as consecutive steps; each step starts from the states that the previous one computed.
 
         Args:
             pairs: Name of an input → the output that is its next value.
@@ -358,25 +364,25 @@ class _OnnxChain(SearchedChain):
         self.outputs = tuple(n for n in self.outputs if n not in pairs.values()) or self.outputs
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return the specs of the samples' arrays, which need not have states."""
+        """Return the specs of the arrays in the samples: the model's inputs without its states."""
         return tuple(spec for spec in input_specs(self.source.graph) if spec.name not in self.states.pairs)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample; a state that the samples have values for becomes an input."""
+        """Return one feed per sample; a state for which the samples have an array is treated as an input."""
         self.states = self.states.without(arrays)
         return split_samples(arrays, self.specs(), "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the quantised model's inputs for a sample, in its order, with the states of our integers."""
+        """Return the quantised model's inputs for a sample, in its order, with states as our integers computed them."""
         given = feed | self.states.at("integers")
         return [given[spec.name] for spec in input_specs(self.quantized.graph)]
 
     def imported(self) -> ImportedModel:
-        """Return the model that regions for the NPU are cut from."""
+        """Return the imported model that is divided into regions for the NPU."""
         return import_onnx(self.quantized)
 
     def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
-        """Yield the float model's outputs of each sample, step by step from its own states."""
+        """Yield the float model's outputs for each sample; its states are carried from step to step."""
         states = self.states
         session = TensorSession(self.source, self.reference, [*self.outputs, *states.pairs.values()])
         now: Feed = dict(states.initial)
@@ -386,25 +392,25 @@ class _OnnxChain(SearchedChain):
             now = {name: found[output] for name, output in states.pairs.items()}
 
     def check_searched(self) -> None:
-        """Check that the float model has the quantised one's channels as they are.
+        """Check that the channels of the quantised model were not rescaled relative to the float model.
 
         Raises:
             UsageError: The float model has other channels.
         """
         if noted(self.quantized, RESCALED) - noted(self.source, RESCALED):
             raise UsageError(
-                f"--bisect: channels of {self.name} were rescaled before it was quantised, and those of --against "
-                f"{self.reference} were not; quantize --max-drop chooses layers as it rescales"
+                f"--bisect: channels of {self.name} were rescaled before quantisation, but those of --against "
+                f"{self.reference} were not; use quantize --max-drop, which chooses layers of the rescaled model"
             )
 
     def choices(self) -> Choices:
-        """Return which layers can have which precisions, and how such models are built."""
-        # Weights in float are those that quantisers start from.
+        """Return the precisions that each layer can have, and the builder of models with such layers."""
+        # A layer that is put back to float gets the weights from which a quantiser starts: batch norms are folded.
         matching = Matching(fold_into_convolutions(self.source), self.quantized)
         return Choices.of_onnx(matching, partial(with_nodes, matching))
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return the judge that runs such models in onnxruntime, step by step from the source's states."""
+        """Return the judge that measures such models in onnxruntime, step by step from the source's initial states."""
         states = self.states
         stepped = [feed | held for feed, held in zip(feeds, states.exact, strict=True)]
         return Judge.of_onnx(self.name, self.source, stepped, metric, gate.holds, states.pairs)
@@ -421,14 +427,14 @@ class _OnnxChain(SearchedChain):
         layers = matching.layers
         if not any(layer.integers or layer.constants for layer in layers):
             raise UsageError(
-                f"{self.name} and --against {self.reference}: no tensor or node of the quantised model has a name of "
-                "the float one; name the model that it was made of"
+                f"{self.name} and --against {self.reference}: no tensor or node of the quantised model has the name of "
+                "one in the float model; name the model that it was quantised from"
             )
         left = matching.uncovered()
         seen = TensorSession(
             self.source, self.reference, [name for node in left for name in node.output if name]
         )(feed)
-        # Not those that compute shapes.
+        # Tensors that compute shapes are left out.
         self.uncovered = tuple(
             node.name
             for node in left
@@ -444,7 +450,7 @@ class _OnnxChain(SearchedChain):
         self._alone = TensorSession(alone, self.name, [layer.value for layer in layers])
         self._fake = TensorSession(self.quantized, self.name, [*kept, *(layer.value for layer in layers)])
         self.instrumented = with_outputs(self.quantized, read)
-        # Typed, as shapes that follow from those of an output are folded by its type.
+        # Shapes that are computed from an output's shape can be folded only if the output has a type.
         kinds = {
             tensor: (layer.dequantizer.zero_point.dtype, values[layer.value].shape)
             if layer.integers and layer.dequantizer
@@ -455,20 +461,20 @@ class _OnnxChain(SearchedChain):
             dtype, shape = kinds[output.name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
             output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
-        # onnxruntime has integer kernels for 8 bits alone, and computes others in float.
+        # onnxruntime has integer kernels only for 8 bits, and computes other types in float.
         bytes_ = [la.integers for la in layers if la.integers and la.dequantizer and la.dequantizer.bits <= 8]
         self._others = TensorSession.or_none(self.instrumented, self.name, bytes_)
         self.layers = [LayerErrors(layer) for layer in layers]
         return import_onnx(self.instrumented)
 
     def add(self, feed: Feed, run: Run) -> None:
-        """Compare one sample."""
+        """Run all models on one sample, and add their errors to the layers' sums."""
         states = self.states
         exact = feed | states.at("source")
         exact |= self._exact(exact)
         alone = self._alone(exact | {name: exact[tensor] for name, tensor in self._fed.items()})
         fake = self._fake(feed | states.at("fake"))
-        # On the integers that ours begin with, so that what differs is of this step.
+        # Both start from the states of our integers, so that the difference is this step's own error.
         others = {} if self._others is None else self._others(feed | states.at("integers"))
         names = [value.name for value in self.instrumented.graph.output]
         ours = dict(zip(names, run(self.inputs(feed)), strict=True))
@@ -496,10 +502,10 @@ def _float(layer: QdqLayer, ours: Mapping[str, Array]) -> Array:
 
 
 def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """Return the model and its name."""
+    """Return the ONNX model and its name."""
     if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
         raise UsageError(
-            f"{model}: accuracy compares ONNX models, one in QDQ form with the float one of it, or TFLite models; "
+            f"{model}: accuracy compares an ONNX model in QDQ form with its float model, or TFLite models; "
             "export the network to ONNX, and quantise it"
         )
     proto, name, _ = read_onnx(model)
@@ -510,7 +516,7 @@ def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
 def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
     """Return the model with static shapes and named nodes."""
     inputs = {value.name for value in runtime_inputs(proto.graph)}
-    # What `quantize --value` wrote has no such inputs.
+    # A model that `quantize --value` wrote no longer has these inputs.
     if held := {each: numbers for each, numbers in values.items() if each in inputs}:
         proto = fix_inputs(proto, held)
     set_input_shapes(proto, shapes)
@@ -520,12 +526,12 @@ def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.A
 
 
 def _agreement(chain: Chain, npu: NpuOptions | str, target: str) -> "Agreement":
-    """Return the comparison of the NPU's regions with our integers, for the division that `compile` would make."""
+    """Return the comparison of the NPU's regions with our integers, for the division that `compile` makes."""
     model = chain.imported()
     divide = partitioner(npu, model)
     options = PhaseOptions(resolve(target, None), numerics=tosa.NUMERICS, divide=divide)
     result = last(run_phases(PhaseResult(model.mod), options, until="partition"))
-    # Not above: the packages that it needs may be missing where there is no NPU.
+    # Not imported above: without an NPU, the packages that this needs may be missing.
     from arm_ext.ethosu.partition.agreement import Agreement
     from arm_ext.ethosu.partition.divider import Offloaded
 
@@ -542,7 +548,7 @@ def _ours(
     npu: NpuOptions | str | None,
     plugins: Sequence[str | Path],
 ) -> Iterator[Run]:
-    """Give the function that runs the compiled model, on this machine or on a board."""
+    """Yield a function that runs the compiled model, on this machine or on a board."""
     if board is None:
         yield host_runner(model, numerics=numerics)
         return

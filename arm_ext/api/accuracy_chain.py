@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of `accuracy`, from the float model to our integers: errors summed over samples, and their report."""
+"""The chain of `accuracy`, from the float model to our integers: its error sums over samples, and its report."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _WORDS = {
 
 @dataclass
 class States:
-    """States of a model in each link of the chain.
+    """The states of a model that is run in each link of the chain (float, QDQ, our integers).
 
     Attributes:
         pairs: Name of an input → the output that is its next value.
@@ -57,16 +57,16 @@ class States:
     _now: dict[str, Feed] = field(default_factory=dict)
 
     def without(self, names: Collection[str]) -> "States":
-        """Return the states that are not among these inputs."""
+        """Return these states without those that are among the named inputs."""
         kept = [name for name in self.pairs if name not in names]
         return States({name: self.pairs[name] for name in kept}, {name: self.initial[name] for name in kept})
 
     def at(self, link: str) -> Feed:
-        """Return the states that the next step of a link begins with."""
+        """Return the states with which the next step of a link starts."""
         return self._now.get(link, dict(self.initial))
 
     def follow(self, **links: Mapping[str, Array]) -> None:
-        """Update the states of each link from its outputs of the last step."""
+        """Store each link's states from its outputs of the last step."""
         self.exact.append(self.at("source"))
         for link, values in links.items():
             self._now[link] = {name: values[output] for name, output in self.pairs.items()}
@@ -74,7 +74,7 @@ class States:
 
 @dataclass(kw_only=True)
 class Chain(ABC):
-    """A chain from a float model to our integers, with the sums of what was compared.
+    """A chain from a float model to our integers, with the error sums of the compared samples.
 
     Attributes:
         name: Name of the quantised model.
@@ -98,11 +98,11 @@ class Chain(ABC):
 
     @abstractmethod
     def imported(self) -> ImportedModel:
-        """Return the model that regions for the NPU are cut from."""
+        """Return the imported model that is divided into regions for the NPU."""
 
     @abstractmethod
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return the specs of the samples' arrays."""
+        """Return the specs of the arrays in the samples."""
 
     @abstractmethod
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
@@ -114,14 +114,14 @@ class Chain(ABC):
 
     @abstractmethod
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the quantised model's inputs for a sample, in its order, with the states of our integers."""
+        """Return the quantised model's inputs for a sample, in its order, with states as our integers computed them."""
 
     @abstractmethod
     def exact(self, feeds: Sequence[Feed]) -> Iterator[Mapping[str, Array]]:
-        """Yield the reference's outputs of each sample, by name."""
+        """Yield the reference's outputs for each sample: name → value."""
 
     def check_metric(self, metric: Metric, feeds: Sequence[Feed]) -> None:
-        """Check a metric on the reference's outputs, before the comparison, which takes much longer.
+        """Check that the metric can be computed from the reference's outputs; the comparison takes much longer.
 
         Raises:
             UsageError: A metric function raises an error or returns no number, or the outputs do not fit the metric.
@@ -132,7 +132,7 @@ class Chain(ABC):
 
     @abstractmethod
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
-        """Prepare the comparison; return the quantised model with all layers as results, which is then compiled.
+        """Prepare the comparison; return the quantised model with all layers' values as outputs, to be compiled.
 
         Args:
             feed: The first sample.
@@ -144,10 +144,10 @@ class Chain(ABC):
 
     @abstractmethod
     def add(self, feed: Feed, run: Run) -> None:
-        """Compare one sample; `run` runs the compiled model that `prepare` returned."""
+        """Compare one sample; `run` runs the compiled form of the model that `prepare` returned."""
 
     def keep(self, **links: Mapping[str, Array]) -> None:
-        """Keep the outputs of one sample, by link and name."""
+        """Keep the outputs of one sample for metrics: link → output name → value."""
         for link, values in links.items():
             self.results[link].append([values[name] for name in self.outputs])
 
@@ -157,11 +157,11 @@ class Chain(ABC):
         return len(self.results["integers"])
 
     def label(self, node: str) -> str:
-        """Return the name that people have for a node of either model."""
+        """Return the name by which users know a node of either model."""
         return node
 
     def labelled(self, layer: LayerAccuracy) -> LayerAccuracy:
-        """Return the record of a layer with the names that people have."""
+        """Return a layer's record with the names by which users know its nodes."""
         named = {field: getattr(layer, field) for field in ("name", "reader", "tensor")}
         labels = {field: self.label(name) if name else "" for field, name in named.items()}
         return layer.model_copy(update={**labels, "nodes": tuple(map(self.label, layer.nodes))})
@@ -202,7 +202,7 @@ class Chain(ABC):
 
 
 def _measured(metric: Metric, links: Mapping[str, Outputs]) -> MetricValue:
-    """Return a metric of the outputs of each link.
+    """Return a metric computed from each link's outputs.
 
     Raises:
         UsageError: The metric fails on the outputs of one link, which the message names.
@@ -212,7 +212,7 @@ def _measured(metric: Metric, links: Mapping[str, Outputs]) -> MetricValue:
         try:
             found[link] = metric(outputs, links["source"])
         except UsageError as err:
-            raise UsageError(f"{err}, given the outputs of {_WORDS[link]}") from err
+            raise UsageError(f"{err}, when computed from the outputs of {_WORDS[link]}") from err
     drop = metric.drop(found["integers"], found["source"])
     return MetricValue(name=metric.name, drop=drop, less_is_better=metric.less_is_better, **found)
 
@@ -222,7 +222,7 @@ class SearchedChain(Chain):
 
     @abstractmethod
     def check_searched(self) -> None:
-        """Check that layers can be put back to float.
+        """Check that the chain's models allow putting layers back to float.
 
         Raises:
             UsageError: Layers cannot be put back to float.
@@ -230,19 +230,19 @@ class SearchedChain(Chain):
 
     @abstractmethod
     def choices(self) -> Choices:
-        """Return which layers can have which precisions, and how such models are built."""
+        """Return the precisions that each layer can have, and the builder of models with such layers."""
 
     @abstractmethod
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
         """Return the judge that measures such models on the samples."""
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
-        """Return the choice together with what users of this format need to apply it."""
+        """Return the choice, extended by information that users of this format need to apply it."""
         return mixed
 
 
 def with_results(model: ImportedModel, mod: tvm.IRModule) -> ImportedModel:
-    """Return a model with a `main` that has other results, as a plain function of all its inputs."""
+    """Return a model with another `main`, whose results become the outputs; it has no states any more."""
     ty = mod["main"].ret_ty
     fields = ty.fields if isinstance(ty, relax.TupleType) else [ty]
     specs = tuple(

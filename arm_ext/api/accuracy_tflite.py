@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of `accuracy` from a TFLite model: the float one in LiteRT → LiteRT in its own integers → our integers.
+"""The chain of `accuracy` from a TFLite model: the float model in LiteRT → LiteRT's integers → our integers.
 
 Without the float model LiteRT's integers are the reference. Layers are the outputs of operators, known by the names
 that the files have for their tensors. A layer alone is computed by us, fed with the float model's values.
@@ -45,14 +45,14 @@ class TfliteChain(Chain):
         against: The float model's file, if there is one.
     """
 
-    # Our states before the next step; LiteRT keeps its own.
+    # States of our integers before the next step; LiteRT keeps its own states.
     _states: list[Array] = field(default_factory=list)
 
     model: ImportedModel
     file: File
     against: File | None
     _layers: list[TfliteLayer] = field(default_factory=list)
-    # Names of the variables that it keeps by name.
+    # Names of the named variables (resources) that the model keeps.
     _resources: list[str] = field(default_factory=list)
 
     @classmethod
@@ -68,13 +68,13 @@ class TfliteChain(Chain):
         file, other = File(path), None
         if has_control_flow(model.mod) or divides_integers(model.mod):
             raise ModelError(
-                f"{name}: has branches or loops, or divides integers; accuracy compares TFLite models without"
+                f"{name}: has branches, loops or integer divisions, which accuracy does not support in TFLite models"
             )
         resources = [state.input for state in model.states[len(file.variables) :]]
         if unread := [name for name in resources if name not in file.resources]:
             raise ModelError(
-                f"{name}: keeps variables by name that its first graph does not read ({', '.join(unread)}), so that "
-                "LiteRT does not show their values; accuracy compares models without"
+                f"{name}: has named variables that its main graph does not read ({', '.join(unread)}), so that "
+                "LiteRT does not expose their values; accuracy does not support them"
             )
         if against is not None:
             import_tflite(against, _by_place(shapes, file, against))  # which checks it
@@ -92,7 +92,7 @@ class TfliteChain(Chain):
                     )
             if found := [n for n in (*other.inputs, *other.outputs) if other.quantizer(n)]:
                 raise UsageError(
-                    f"--against {other.name}: is quantised itself ({other.tensor_name(found[0])}); name the float model"
+                    f"--against {other.name}: is itself quantised ({other.tensor_name(found[0])}); name the float model"
                 )
         chain = cls(
             name=name,
@@ -122,16 +122,16 @@ class TfliteChain(Chain):
         self.runtime = self._fake.runtime
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return the specs of the samples' arrays: the float model's inputs, or the model's own."""
+        """Return the specs of the arrays in a sample: the model's inputs, in float if --against has a float model."""
         return self._taken if self.against is None else tuple(map(_in_float, self._taken))
 
     @property
     def _taken(self) -> tuple[TensorSpec, ...]:
-        """The inputs without the states, which come last."""
+        """The model's inputs without its states, which come last."""
         return self.model.inputs[: len(self.file.inputs)]
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample, in the model's own types or in those of the float model.
+        """Return one feed per sample, in the model's own dtypes or in float.
 
         Raises:
             UsageError: As `split_samples`.
@@ -150,15 +150,15 @@ class TfliteChain(Chain):
         return split_samples(named, own, "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the model's inputs for a sample, in its order, with our states."""
+        """Return the model's inputs for a sample in the model's order, followed by the current values of the states."""
         return [*self._given(feed, own=True), *self._states]
 
     def imported(self) -> ImportedModel:
-        """Return the model that regions for the NPU are cut from."""
+        """Return the imported model that is divided into regions for the NPU."""
         return self.model
 
     def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
-        """Yield the reference's outputs of each sample, step by step from its own variables."""
+        """Yield the reference's outputs for each sample; its variables are carried from step to step."""
         file = self.against or self.file
         run = Tensors(file.content, file.name)
         for feed in feeds:
@@ -169,7 +169,7 @@ class TfliteChain(Chain):
             }
 
     def _given(self, feed: Feed, *, own: bool) -> list[Array]:
-        """Return the inputs of a sample in the model's own types, or in those of the float model."""
+        """Return the inputs of a sample in the model's own dtypes (`own`), or in float."""
         as_typed = _quantized if own else _dequantized
         return [
             as_typed(feed[spec.name], self.file.quantizer(number))
@@ -177,7 +177,10 @@ class TfliteChain(Chain):
         ]
 
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
-        """Return the model with all layers as results; compile what computes one alone."""
+        """Return the model with all layers' values as outputs.
+
+        Also compile the model that computes each layer on its own.
+        """
         inner = [each.variable for each in self._layers[len(self.file.inputs) :]]
         following = returned(self.model.mod)[len(self.file.outputs) :]
         alone = replace(self.model, mod=fed(self.model.mod, inner, dequantized=self.against is not None))
@@ -186,13 +189,14 @@ class TfliteChain(Chain):
         return with_results(self.model, returning(self.model.mod, [*inner, *following]))
 
     def add(self, feed: Feed, run: Run) -> None:
-        """Compare one sample."""
+        """Run all models on one sample, and add their errors to the layers' sums."""
         given, count = self.inputs(feed), len(self.file.inputs)
         numbers, kept = [each.number for each in self._layers], self.file.kept(self._resources)
         shown = [*numbers, *self.file.outputs, *kept[len(self.file.variables) :]]
         fake = self._fake(given[:count], shown, self.file.variables)
         exact = self._references(feed, fake)
-        # In float, as far as there is a float model: else the layer before would have a part in its error.
+        # Layers are fed with the float model's values, if there is one, so that errors of preceding layers are left
+        # out.
         floats = [exact[number] for number in (*numbers[:count], *kept, *numbers[count:])]
         integers = [
             _quantized(exact[number], self.file.quantizer(number)) for number in (*kept, *numbers[count:])
@@ -219,7 +223,7 @@ class TfliteChain(Chain):
         )
 
     def _references(self, feed: Feed, fake: Mapping[int, Array]) -> dict[int, Array]:
-        """Return the values to compare with, by tensor number of the model."""
+        """Return the reference values (tensor number → value), from the float model or else LiteRT's integers."""
         if self.against is None or self._exact is None:
             return {
                 number: _dequantized(value, self.file.quantizer(number)) for number, value in fake.items()
@@ -243,13 +247,13 @@ def checked_paths(model: Path, against: object) -> tuple[Path, Path | None]:
         return model, None
     if not isinstance(against, str | Path) or (Path(against).is_file() and not is_tflite(Path(against))):
         raise UsageError(
-            f"{model} is TFLite, and --against is not: name the float TFLite model, or leave it out"
+            f"{model} is a TFLite model, but --against is not: name the float TFLite model, or leave --against out"
         )
     return model, Path(against)
 
 
 def _by_place(shapes: Shapes, file: File, against: Path) -> dict[str, tuple[int, ...]]:
-    """Return shapes by the float model's names of its inputs; they are checked when it is imported."""
+    """Return shapes with inputs renamed as in the float model, by position; the import checks them."""
     if not shapes:
         return {}
     names = [spec.name for spec in import_tflite(against).inputs]
@@ -262,7 +266,7 @@ def _in_float(spec: TensorSpec) -> TensorSpec:
 
 
 def _quantized(value: Array, quantizer: QuantizerConstants | None) -> Array:
-    """Return the integers that stand for float values; integers are returned as they are."""
+    """Return float values as integers of a quantiser; return integers unchanged."""
     if quantizer is None or value.dtype.kind != "f":
         return value
     info = np.iinfo(quantizer.zero_point.dtype)

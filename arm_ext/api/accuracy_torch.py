@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of `accuracy` from a program that PT2E quantised: the float one in torch → QDQ in torch → our integers.
+"""The chain of `accuracy` from a program quantised by PT2E: float program in torch → QDQ in torch → our integers.
 
 Without the float program the quantised one in torch is the reference, and a layer alone is computed by us, fed with its
 integers. Buffers that the programs change are states: samples are consecutive steps then.
@@ -58,10 +58,10 @@ class TorchChain(SearchedChain):
     shapes: Shapes
     states: States
     _layers: list[TorchLayer] = field(default_factory=list)
-    # Nodes of the outputs, of the quantised and of the float program.
+    # Names of the output nodes, in the quantised and in the float program.
     _returned: tuple[list[str], list[str]] = ([], [])
     _alone: Run | None = None
-    # What the compiled program returns: outputs, and nodes of layers.
+    # Names of the compiled program's results: outputs, then nodes of layers.
     _results: tuple[str, ...] = ()
 
     @classmethod
@@ -88,12 +88,12 @@ class TorchChain(SearchedChain):
         program, name, _ = read_exported(model, trust=trust)
         imported = import_torch(model, shapes, trust=trust)
         if not imported.quantized:
-            raise UsageError(f"{name}: holds no quantize; expected a program that PT2E quantised")
+            raise UsageError(f"{name}: has no quantize operator; expected a program that PT2E quantised")
         decides = has_control_flow(imported.mod)
         if decides and against is None:
             raise UsageError(
-                f"{name}: has branches or loops; layers of such a program are compared with its float program alone: "
-                "name that by --against"
+                f"{name}: has branches or loops; its layers can be compared only with its float program: "
+                "name the float program by --against"
             )
         pairs = {state.input: state.output for state in imported.states}
         quantized, source, reference = NodeValues(program, name, pairs), None, "QDQ"
@@ -128,11 +128,11 @@ class TorchChain(SearchedChain):
         )
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return the specs of the samples' arrays, which need not have states."""
+        """Return the specs of the arrays in the samples: the program's inputs without its states."""
         return tuple(spec for spec in self.model.inputs if spec.name not in self.states.pairs)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample; a state that the samples have values for becomes an input.
+        """Return one feed per sample; a state for which the samples have an array is treated as an input.
 
         Raises:
             UsageError: As `split_samples`.
@@ -141,18 +141,18 @@ class TorchChain(SearchedChain):
         return split_samples(arrays, self.specs(), "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the program's inputs for a sample, in its order, with the states of our integers."""
+        """Return the program's inputs for a sample, in its order, with the states that our integers have computed."""
         return self._ordered(feed | self.states.at("integers"))
 
     def _ordered(self, given: Feed) -> list[Array]:
         return [given[spec.name] for spec in self.model.inputs]
 
     def imported(self) -> ImportedModel:
-        """Return the model that regions for the NPU are cut from."""
+        """Return the imported model that is divided into regions for the NPU."""
         return self.model
 
     def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
-        """Yield the outputs of the float program, or of the quantised one in torch, of each sample."""
+        """Yield, for each sample, the outputs of the float program, or else of the quantised program in torch."""
         now = dict(self.states.initial)
         for feed in feeds:
             if self.source is None:
@@ -163,18 +163,21 @@ class TorchChain(SearchedChain):
             now = {name: found[output] for name, output in self.states.pairs.items()}
 
     def _outputs_of(self, program: NodeValues, returned: Sequence[str], feed: Feed) -> Feed:
-        """Return a program's outputs by the quantised model's names, and the states after that."""
+        """Return a program's outputs by the quantised model's names, and its states after the step."""
         found = program(feed, returned)
         return found | self._named(found, returned)
 
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
-        """Return the program with all layers as results; without a float program, compile what computes one alone."""
+        """Return the program with all layers' values as outputs.
+
+        Without a float program, also compile each layer on its own.
+        """
         mod, variables = self.model.mod, [each.variable for each in self._layers if each.variable is not None]
         if self.source is None:
             alone = replace(self.model, mod=fed(mod, variables, dequantized=False))
             self._alone = host_runner(alone, numerics=numerics)
         names = [each.layer.value for each in self._layers]
-        if has_control_flow(mod):  # `main` holds calls of functions alone
+        if has_control_flow(mod):  # `main` only calls other functions
             model = import_torch(returning_nodes(self.quantized.program, names), self.shapes)
             self._results = tuple(spec.name for spec in model.outputs)
             return with_results(model, model.mod)
@@ -182,7 +185,7 @@ class TorchChain(SearchedChain):
         return with_results(self.model, returning(mod, [*returned(mod), *variables]))
 
     def add(self, feed: Feed, run: Run) -> None:
-        """Compare one sample."""
+        """Run all programs on one sample, and add their errors to the layers' sums."""
         names, (own, others) = [each.layer.value for each in self._layers], self._returned
         states = self.states
         fake = self.quantized(feed | states.at("fake"), {*names, *own})
@@ -212,11 +215,11 @@ class TorchChain(SearchedChain):
         states.follow(source=exact, fake=fake, integers=ours)
 
     def _named(self, values: Feed, returned: Sequence[str]) -> Feed:
-        """Return the outputs by the quantised model's names."""
+        """Return the values of the nodes `returned` by the names of the quantised model's outputs."""
         return {name: values[node] for name, node in zip(self.outputs, returned, strict=True)}
 
     def _renamed(self, feed: Feed) -> Feed:
-        """Return a sample with its arrays named as the float program names its inputs; states keep their names."""
+        """Return a sample with arrays named as the float program's inputs; states keep their names."""
         assert self.source is not None
         renamed = zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True)
         return {name: feed[name] for name in self.quantized.states} | dict(renamed)
@@ -226,18 +229,18 @@ class TorchChain(SearchedChain):
         return TorchFloatLayers(TorchMatching(self.quantized, self.source or self.quantized), self._layers)
 
     def check_searched(self) -> None:
-        """Check that there is a float program: layers that are put back to float take their weights from it.
+        """Check that there is a float program, from which layers that are put back to float take their weights.
 
         Raises:
             UsageError: There is none.
         """
         if self.source is None:
             raise UsageError(
-                "--bisect: layers in float have the float program's weights; name it by --against"
+                "--bisect: layers in float get their weights from the float program; name it by --against"
             )
 
     def choices(self) -> Choices:
-        """Return the choices for each layer, int8 or float32: no other precision of PT2E's is compiled."""
+        """Return the choices for each layer: int8 or float32; PT2E has no other precision that can be compiled."""
         layers, refused = self._float_layers, "layers of PyTorch's programs go to float32 at once"
 
         def build(
@@ -254,7 +257,7 @@ class TorchChain(SearchedChain):
         )
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return the judge that runs programs in torch and measures them on the samples."""
+        """Return the judge that measures such programs in torch on the samples."""
         states, source = self.states, self.source
         assert source is not None
 
@@ -269,7 +272,7 @@ class TorchChain(SearchedChain):
         return Judge(self.name, self.outputs, exact, opened, stepped, metric, gate.holds, states.pairs)
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
-        """Return the choice with the names of the modules that PyTorch's quantiser has to leave in float."""
+        """Return the choice with the names of the modules that PyTorch's quantiser must leave in float."""
         chosen = next(each for each in mixed.choices if each.chosen)
         modules = self._float_layers.modules(chosen.layers)
 
@@ -288,13 +291,13 @@ class TorchChain(SearchedChain):
         )
 
     def label(self, node: str) -> str:
-        """Return the module and operator of a node, of the float program if there is one."""
+        """Return a node's module and operator, in the float program if there is one."""
         names = {**self.quantized.names, **(self.source.names if self.source is not None else {})}
         return names.get(node, node)
 
 
 def _exact_inputs(layers: Sequence[TorchLayer], exact: Mapping[str, Array]) -> Replaced:
-    """Return what nodes read where each layer alone is quantised: the float program's values in place of layers'."""
+    """Return, to quantise each layer alone, a function that replaces inputs by the float program's values."""
     quantized = {(each.layer.value, each.root) for each in layers}
     values = {name: exact[each.layer.source] for each in layers for name in (each.root, *each.dequantized)}
     return lambda reader, name: None if (reader, name) in quantized else values.get(name)
@@ -318,7 +321,7 @@ def _check_alike(quantized: NodeValues, source: NodeValues, name: str, reference
             "same model"
         )
     if found := [n.name for n in source.program.graph.nodes if "quantize" in str(n.target)]:
-        raise UsageError(f"--against {reference}: is quantised itself ({found[0]}); name the float program")
+        raise UsageError(f"--against {reference}: is itself quantised ({found[0]}); name the float program")
 
 
 def _described(node: torch.fx.Node) -> str:

@@ -59,7 +59,7 @@ STEPS = ("the model as it is", "alternatives", "all together", "single layers", 
 MAX_ERROR = 0.05
 """Default error limit of recommended options: the largest difference at an output, relative to the largest |output|."""
 
-# Less is no gain: times have a spread.
+# Smaller gains do not count, because times vary.
 _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
 _COSTLIEST = 5
 _MINUTE = 60
@@ -104,11 +104,14 @@ def advise(
     o = gathered("advise", Options, options, more, IMPORT | {"mattr", "tuned", "npu"})
     if not Path(model).is_file():
         raise UsageError(
-            f"{model}: no such model file; advise builds it with other options, so that it takes no package"
+            f"{model}: no such model file; advise builds a model with other options, so it needs a model file, "
+            "not a package"
         )
     if o.npu is not None:
         if parse_spec(board).kind != "virtual":
-            raise UsageError("--npu beside measured builds is compared in cycles; leave --board out")
+            raise UsageError(
+                "--npu is compared in cycles, which only a virtual board measures; leave --board out"
+            )
         require_packages()
     features = resolve(target, o.mattr).features
     samples = None if o.quantize is None else read_calibration(Path(o.quantize))
@@ -128,7 +131,7 @@ def advise(
         math.inf if budget is None else monotonic() + budget * _MINUTE,
     )
     if o.tuned is not None:
-        Database(o.tuned)  # one that is not there is refused before the work
+        Database(o.tuned)  # a missing database is reported before any work
     progress(STEPS[0])
     present = bench.measure(bench.plan({}))
     advisor = _Advisor(bench, present, max_error)
@@ -165,7 +168,7 @@ def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Advisor:
-    """Measures what could be faster against the present build."""
+    """Measures alternatives and changes that may be faster than the present build."""
 
     bench: Bench
     present: MeasuredBuild
@@ -204,7 +207,7 @@ class _Advisor:
         )
 
     def predicted(self, alternative: Alternative) -> _Predicted:
-        """Return an alternative with the gain that the estimates of its kernels promise, or why there are none.
+        """Return an alternative with the gain that its kernels' estimates predict, or why it cannot be planned.
 
         Also return its plan, unless it is not worth building.
         """
@@ -219,7 +222,10 @@ class _Advisor:
         return (found, planned) if _is_worth_building(found) else (found, None)
 
     def tried(self, alternative: Alternative, planned: Packing | None = None) -> Alternative:
-        """Return an alternative as it was measured, or why it was not; without a plan it is planned here."""
+        """Return an alternative with its measurements, or with the reason why it was not built.
+
+        Plan it if there is no plan.
+        """
         if alternative.status == "failed":
             return alternative
         if self.bench.spent:
@@ -264,17 +270,17 @@ class _Advisor:
         return "" if error <= self.max_error else f"error above {self.max_error:g}"
 
     def int8_layers(self, samples: Arrays | None, method: Method) -> Iterator[LayerAlternative]:
-        """Yield the costliest layers of a float ONNX model, each in int8 alone."""
+        """Yield the costliest layers of a float ONNX model, each measured with this layer alone in int8."""
         bench, present = self.bench, self.present
         if not is_onnx(bench.model) or is_quantized(present.report) or bench.spent:
             return
         if samples is None and bench.options["preprocess"] is not None:
-            return  # the self-test's inputs are images then
+            return  # with preprocessing, the self-test's inputs are images
         layers = Int8Layers(bench, present, samples, method)
         try:
             proposed = list(layers.proposed(self._costly))
         except ArmExtError:
-            return  # onnxruntime quantises no part of it, which --quantize tells
+            return  # onnxruntime cannot quantise any part of it, which the alternative --quantize reports
         for each in proposed:
             yield self._layer(layers, each)
 
@@ -290,13 +296,13 @@ class _Advisor:
         return found.model_copy(update={"gain": gain, "note": self._objection(gain, found.error or 0.0)})
 
     def with_npu(self, npu: NpuOptions | str, quantize: Mapping[str, str]) -> NpuRegions:
-        """Return the model with an NPU, quantised by these options where it is float."""
+        """Return the regions of the model for an NPU; a float model is quantised by the given options."""
         options = NpuOptions(npu) if isinstance(npu, str) else npu
         quantized = is_quantized(self.present.report)
         return NpuRegions(self.bench, self.present, options, {} if quantized else quantize)
 
     def npu_regions(self, regions: NpuRegions) -> Iterator[LayerAlternative]:
-        """Yield the regions that an NPU would take, or one row that tells why there are none."""
+        """Yield the regions that an NPU would compute, or one row with the reason why there are none."""
         npu = regions.npu
         if self.bench.spent:
             yield _no_regions(npu, self.present, "not built", "", SPENT)
@@ -313,7 +319,10 @@ class _Advisor:
             yield _no_regions(npu, self.present, "failed", *told(error))
 
     def together(self, tried: Sequence[Alternative]) -> Alternative | None:
-        """Return the best options that can stand beside each other, measured together; None if none is faster."""
+        """Return the best combination of compatible options that were faster, measured together.
+
+        None if none was faster.
+        """
         good = [each for each in tried if _helps(each)]
         best: Alternative | None = None
         for other in sorted(good, key=lambda each: -(each.gain or 0.0)):
@@ -327,7 +336,7 @@ class _Advisor:
         return best
 
     def changes(self) -> list[Advice | Declined]:
-        """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
+        """Return changes of the model that gain, and those that do not; a change is measured if a rule can make it."""
         present = self.present
         subject = Subject(
             present.profile,
@@ -339,8 +348,8 @@ class _Advisor:
         return [self._change(finding) for finding in findings(subject)]
 
     def npu_operators(self, regions: NpuRegions) -> list[Advice | Declined]:
-        """Return what would help operators that stay on the CPU beside an NPU."""
-        # Not above: the packages that it needs may be missing where there is no NPU.
+        """Return changes that would move operators from the CPU to the NPU."""
+        # Not imported above: without an NPU, the packages that this needs may be missing.
         from arm_ext.api.advise_npu_operators import NpuOperators
 
         return list(
@@ -348,7 +357,7 @@ class _Advisor:
         )
 
     def _quantized(self, nodes: tuple[str, ...]) -> Changed | None:
-        """Return a quantised model with these nodes in int8, too; None if it cannot be made."""
+        """Return a quantised model with these nodes in int8, too; None if they cannot be quantised."""
         return None if self._model is None else quantized(self._model, nodes, self._feed)
 
     @cached_property
@@ -357,7 +366,7 @@ class _Advisor:
 
     @property
     def _feed(self) -> Arrays:
-        """Inputs of the model itself; none where preprocessing gives it others."""
+        """Values of the model's own inputs; empty with preprocessing, since the present inputs are then frames."""
         return self.present.inputs if self.bench.options["preprocess"] is None else {}
 
     def _change(self, finding: AdviceFinding) -> Advice | Declined:
@@ -419,7 +428,7 @@ class _Advisor:
 def _no_regions(
     npu: NpuOptions, present: MeasuredBuild, status: Status, fault: Failure, said: str
 ) -> LayerAlternative:
-    """Return a row that tells why no region was measured."""
+    """Return a row with the reason why no region was measured."""
     return LayerAlternative(
         name=npu.accelerator,
         anchor="-",
@@ -442,7 +451,7 @@ def _is_worth_building(alternative: Alternative) -> bool:
 
 
 def _promise(predicted: _Predicted) -> tuple[bool, float]:
-    """Return a sort key by which the alternatives with the greatest predicted gain are built first, int8 ones last.
+    """Return a sort key: the maximum predicted gain first, and int8 alternatives last.
 
     So the budget goes to the most promising ones. int8 takes the longest to build, and exceeds the largest error most
     often.
@@ -457,7 +466,7 @@ def _helps(alternative: Alternative) -> bool:
 
 
 def _saved_most(advice: Advice) -> float:
-    """Return a sort key by which the advice with the greatest savings comes first."""
+    """Return a sort key: advice with the maximum savings first."""
     return -(advice.gain if advice.gain is not None else advice.estimated or 0.0)
 
 

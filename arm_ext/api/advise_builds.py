@@ -35,7 +35,7 @@ from relay_passes.canonicalize.canonicalize import without_rules
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones in Python
+_ARGUMENTS = {WITHOUT_KERNEL: "without"}  # options whose argument in Python has another name
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class MeasuredBuild:
 
     @property
     def cost(self) -> float:
-        """Cost of one inference in cycles or microseconds."""
+        """Cost of one inference: in cycles on a virtual board, in microseconds on a real one."""
         return float(self.profile.cycles_with_caches or self.profile.median_us or 0)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Settings and measurements that all builds have in common.
+    """Settings and time limit that all builds share.
 
     Attributes:
         model: The model as the caller gave it.
@@ -83,21 +83,21 @@ class Bench:
     until: float
 
     def plan(self, options: Mapping[str, Any]) -> Packing:
-        """Run the phases of the model with options of `compile`, by their names on the command line."""
+        """Run the phases on the model with further options of `compile`, named as on the command line."""
         return self._plan(self.model, options)
 
     def measure(self, planned: Packing, present: MeasuredBuild | None = None) -> MeasuredBuild:
-        """Link and measure a planned package of the model; `present` is the model as it is, if it was measured."""
+        """Link and measure a planned package of the model; compare its outputs with those of `present`, if given."""
         return self._measured(planned, present)
 
     def measure_model(self, model: onnx.ModelProto, present: MeasuredBuild) -> MeasuredBuild:
-        """Measure another model with the inputs of the present one, their shapes and the values given for others."""
+        """Measure another model on the inputs of the present build; --shape and --value do not apply to it."""
         return self._measured(self._plan(model, {"values": None, "shapes": None}), present)
 
     def measure_changed(
         self, changed: Changed, present: MeasuredBuild, options: Mapping[str, Any] | None = None
     ) -> MeasuredBuild:
-        """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
+        """Measure a changed model on the present build's inputs; its outputs are transposed to the present layout.
 
         A model whose outputs mean something else is not run for them.
 
@@ -122,8 +122,8 @@ class Bench:
         self, planned: Packing, present: MeasuredBuild | None, inputs: Arrays | None = None
     ) -> MeasuredBuild:
         with temporary() as folder:
-            # Outputs are compared here, and not with the self-test: what has the tensors of the present build gets its
-            # self-test, since to compute another one takes as long as a build.
+            # Outputs are compared here instead of by the self-test: a package with the present build's tensors gets
+            # the present self-test, since computing another one takes as long as a build.
             result = write_planned(
                 planned, folder / "model.armpkg", None if present is None else present.selftest
             )
@@ -148,7 +148,7 @@ class Bench:
         return plan(model, self.target, change=change, **{**self.options, **own})
 
     def _inputs(self, package: Package) -> Arrays:
-        """Return the first of the samples, or the inputs of the self-test."""
+        """Return the first sample, or else the inputs of the self-test."""
         specs = [tensor.spec() for tensor in package.manifest.inputs]
         if self.samples is None:
             names = [spec.name for spec in specs]
@@ -156,7 +156,7 @@ class Bench:
         return split_samples(self.samples, specs)[0]
 
     def shapes(self) -> Shapes | None:
-        """Return the shapes that the caller gave; None if they leave a choice."""
+        """Return the shapes that the caller gave; None if they contain lists or run-time sizes."""
         try:
             return static_shapes(self.options["shapes"], "advise")
         except UsageError:
@@ -165,7 +165,7 @@ class Bench:
     def imported(
         self, quantize: Mapping[str, Any] | None = None, *, npu: bool = False
     ) -> ImportedModel | None:
-        """Return the model as rules change it, with constants folded; None if it is compiled for several shapes.
+        """Return the model after rewrite rules and constant folding; None if it is compiled for several shapes.
 
         Preprocessing is not a part of it, and inputs whose values the caller gave are constants. A size that is
         known at run time is 1 sample, or the length of the self-test.
@@ -184,7 +184,7 @@ class Bench:
         return _without_rules(model)
 
     def given(self) -> dict[str, Any]:
-        """Return the options that the caller gave, by their names on the command line."""
+        """Return the options that the caller gave, named as on the command line."""
         shapes = self.options["shapes"] or {}
         found = {
             "mattr": self.options["mattr"],
@@ -207,7 +207,7 @@ def _without_rules(model: ImportedModel) -> ImportedModel:
 
 
 def cost_of(anchor: str, measured: ProfileReport) -> float | None:
-    """Return the cost of all calls that a source node names; None if there are none."""
+    """Return the cost of all calls that a source node is the anchor of; None if there are none."""
     calls = [call for call in measured.calls if call.anchor == anchor]
     return sum(cost_of_call(call) for call in calls) if calls else None
 
@@ -218,7 +218,7 @@ def cost_of_call(call: ProfiledCall) -> float:
 
 
 def error_at_outputs(outputs: Arrays, references: Arrays) -> float:
-    """Return the largest error at an output: relative to its largest value, or of integers the share that differs."""
+    """Return the maximum error of an output, relative to its largest value; for integers, the share that differs."""
     errors = [0.0]
     for name, reference in references.items():
         found = distance(outputs[name], reference)
@@ -227,5 +227,5 @@ def error_at_outputs(outputs: Arrays, references: Arrays) -> float:
 
 
 def _numbers(given: npt.ArrayLike) -> str:
-    """Return the numbers of --value as the command line has them."""
+    """Return the numbers of --value as text for a command line."""
     return ",".join(json.dumps(number) for number in np.ravel(given).tolist())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alternatives for parts of a model, built and measured: one layer in int8, float calls in int8, regions on an NPU.
+"""Alternatives for parts of a model, built and measured: a layer in int8, float calls in int8, regions on an NPU.
 
 A layer in int8 is compiled with all others in float. A region on an NPU has Vela's estimate, with the hand-over,
 against the measured calls of its fallback on the CPU, in one package; nothing is run on silicon.
@@ -41,7 +41,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Int8Layers:
-    """The costliest layers of a float ONNX model, each in int8 alone.
+    """Builds and measures a float ONNX model with one of its costliest layers in int8.
 
     Attributes:
         bench: Builds and measures.
@@ -56,7 +56,7 @@ class Int8Layers:
     method: Method
 
     def proposed(self, costly: Sequence[CostlyCall]) -> Iterator[LayerAlternative]:
-        """Yield the costliest layers that can be quantised, not measured yet."""
+        """Yield rows for the costliest layers that can be quantised; they are not measured yet."""
         owners = {node: unit for unit in self._units for node in unit.nodes}
         found: dict[IntegerLayer, str] = {}
         for call in costly:
@@ -74,7 +74,7 @@ class Int8Layers:
             )
 
     def measured(self, layer: LayerAlternative) -> tuple[LayerAlternative, MeasuredBuild]:
-        """Build and measure a layer in int8; `note` is for the caller to fill in."""
+        """Build and measure the model with a layer in int8; the caller fills in `note`."""
         others = [node.name for node in self._source.graph.node if node.name not in layer.sources]
         model = self._quantizer.quantized(self._shapes, others)
         build = self.bench.measure_model(model, self.present)
@@ -87,7 +87,10 @@ class Int8Layers:
         return layer.model_copy(update=found), build
 
     def _error_at(self, layer: LayerAlternative, model: onnx.ModelProto) -> float | None:
-        """Return the error of a layer's result on the first sample, by onnxruntime; None if it has no twin."""
+        """Return the error of a layer's result on the first sample in onnxruntime.
+
+        None if the layer has no float counterpart.
+        """
         twins = [
             each for each in Matching(self._source, model).layers if set(each.nodes) & set(layer.sources)
         ]
@@ -102,7 +105,7 @@ class Int8Layers:
     def _shapes(self) -> Shapes:
         shapes = self.bench.shapes()
         if shapes is None:
-            raise UsageError("single layers are quantised for one shape an input")
+            raise UsageError("single layers are quantised only if each input has one shape")
         return shapes
 
     @cached_property
@@ -123,19 +126,21 @@ class Int8Layers:
 
 
 def _cost_of_any(anchors: Collection[str], build: MeasuredBuild) -> float:
-    """Return the cost of the calls that any of these source nodes names."""
+    """Return the cost of the calls whose anchor is one of these source nodes."""
     return sum(cost_of_call(call) for call in build.profile.calls if call.anchor in anchors)
 
 
 def calls_of_region(region: NpuRegion, build: MeasuredBuild) -> list[ProfiledCall]:
-    """Return the calls that compute a region on the CPU."""
+    """Return the kernel calls by which the CPU computes a region without the NPU."""
     fallback = fallback_name(region.index)
     return [call for call in build.profile.calls if fallback in call.function.split("/")]
 
 
 @remade
 def quantized(model: ImportedModel, nodes: tuple[str, ...], inputs: Arrays) -> Changed | None:
-    """Return a quantised model with float calls of some source nodes in int8, too; None if it cannot be made.
+    """Return a quantised model in which float calls of some source nodes are in int8, too.
+
+    None if that is not possible.
 
     Args:
         model: The model.
@@ -149,7 +154,7 @@ def quantized(model: ImportedModel, nodes: tuple[str, ...], inputs: Arrays) -> C
 
 @dataclass(frozen=True)
 class NpuRegions:
-    """The regions that `compile --npu` makes of a quantised model, each against its fallback on the CPU.
+    """The regions that `compile --npu` makes of a quantised model, each compared with its code on the CPU.
 
     Attributes:
         bench: Builds and measures, on a virtual board.
@@ -178,7 +183,7 @@ class NpuRegions:
         return self.bench.measure(self.bench.plan(self.options), self.present)
 
     def measured(self) -> Iterator[LayerAlternative]:
-        """Yield the regions, or one row that tells why there are none; `note` of a region is for the caller to fill in.
+        """Yield the regions, or one row with the reason why there are none.
 
         Raises:
             UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.

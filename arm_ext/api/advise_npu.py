@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.advise_npu`: estimated cost of a model on each Ethos-U, by Vela and by the kernels' formulas."""
+"""`arm_ext.advise_npu`: the estimated cost of a model on each Ethos-U, from Vela and the kernels' cost formulas."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ _MINUTE = 60
 
 @dataclass(frozen=True)
 class NpuConfiguration:
-    """An accelerator with one of Vela's system configurations and memory modes that fit it."""
+    """An accelerator, with a system configuration and a memory mode of Vela that are valid for it."""
 
     npu: Accelerator
     system_config: str
@@ -56,7 +56,7 @@ class NpuConfiguration:
 
 
 def configurations(npus: Sequence[str] = ()) -> tuple[NpuConfiguration, ...]:
-    """Return all configurations of accelerators; of all accelerators if none is named.
+    """Return all configurations of the named accelerators; of all accelerators if none is named.
 
     Raises:
         UsageError: There is no such accelerator.
@@ -135,13 +135,15 @@ def advise_npu(
 def _model(source: Source, shapes: Given | None) -> ImportedModel:
     models, _ = source.models(buckets_of(shapes))
     if len(models) > 1 or models[0][0].batch or models[0][0].length:
-        raise UsageError("--npu prices a model of one shape; give each input one --shape without a choice")
+        raise UsageError(
+            "--npu estimates a model of one shape; give each input a --shape without lists or run-time sizes"
+        )
     return models[0][1]
 
 
 @dataclass(frozen=True)
 class _Pricer:
-    """A model that is ready to be divided.
+    """A model lowered for the CPU, which is then divided for each configuration of an NPU.
 
     Attributes:
         model: The imported model.
@@ -167,7 +169,7 @@ class _Pricer:
     def of(
         cls, model: ImportedModel, options: PhaseOptions, cpu_mhz: float | None, handover_us: float
     ) -> "_Pricer":
-        """Lower a model for the CPU alone."""
+        """Lower a model for the CPU only."""
         from arm_ext.ethosu.partition.divider import check_divisible
         from arm_ext.ethosu.partition.phase import lowered_for_estimates
 
@@ -192,7 +194,7 @@ class _Pricer:
         return begin.model_copy(update={"price": self._price(found)})
 
     def left(self, configurations_: Sequence[NpuConfiguration], stopped: Stopped) -> Iterator[NpuPrice]:
-        """Yield the configurations that were not reached."""
+        """Yield rows for the configurations that were not reached before the budget or the user stopped it."""
         note = "the budget was used up" if stopped == "budget" else "interrupted"
         for each in configurations_:
             yield self._begin(each).model_copy(update={"note": note})

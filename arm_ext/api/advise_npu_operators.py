@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that keep a part of a quantised model off an NPU, and the nearest ones that would not.
+"""Operators that keep a part of a quantised model off an NPU, and similar operators that the NPU can compute.
 
 The model with the other operators is built, too. One inference is then compared: Vela's estimate of the regions with
 their hand-overs, and the measured calls of all that stays on the CPU.
@@ -48,7 +48,7 @@ class _Proposal:
 
 @dataclass(frozen=True)
 class NpuOperators:
-    """The operators that an NPU does not take.
+    """Finds changes of a model by which an NPU would compute more of its operators.
 
     Attributes:
         regions: The model with the NPU.
@@ -61,7 +61,7 @@ class NpuOperators:
     feed: Mapping[str, npt.NDArray[Any]]
 
     def found(self) -> Iterator[Advice | Declined]:
-        """Yield what would help the operators that stay on the CPU for another reason than cost.
+        """Yield advice for the operators that stay on the CPU for another reason than cost.
 
         Raises:
             UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.
@@ -75,7 +75,7 @@ class NpuOperators:
         yield from self._with_hints([found for found in kept if not tried.intersection(found.nodes)])
 
     def _proposals(self, kept: Collection[Diagnostic]) -> Iterator[_Proposal]:
-        """Yield the changes that can be made in the model, each for all operators of a kind."""
+        """Yield the changes that can be made in the model; each replaces all operators of one kind."""
         if self.model is None:
             return
         names = {name for found in kept for name in found.nodes}
@@ -87,7 +87,9 @@ class NpuOperators:
                 how = f"take {nearest.instead} in the place of {operator}, and train the model again"
                 yield _Proposal(operator, nearest.instead, how, self._in_integers(changed) or changed)
         floats = [found for found in kept if found.hint == QUANTIZE_IT and names.issuperset(found.nodes)]
-        if floats and not self.regions.quantize:  # else `--quantize` has left them in float
+        if (
+            floats and not self.regions.quantize
+        ):  # with `--quantize`, these operators were left in float on purpose
             nodes = tuple(dict.fromkeys(name for found in floats for name in found.nodes))
             operators = ", ".join(sorted({found.operator for found in floats}))
             in_integers = self._in_integers(Changed(self.model, nodes, "", comparable=False))
@@ -97,12 +99,15 @@ class NpuOperators:
                 )
 
     def _in_integers(self, changed: Changed) -> Changed | None:
-        """Return a quantised model with its changed nodes in integers, too; None if they are so, or cannot be."""
+        """Return a quantised model with its changed nodes in int8, too.
+
+        None if they are in int8 already, or cannot be.
+        """
         made = quantized(changed.model, changed.sources, self.feed)
         return None if made is None else made.after(changed)
 
     def _tried(self, proposal: _Proposal) -> Advice | Declined:
-        """Return what is said of a changed model, which is built and measured."""
+        """Build and measure a changed model; return it as advice if it gains, else as declined."""
         before, name, sources = self.regions.build, self.regions.npu.accelerator, proposal.changed.sources
         try:
             build = self.regions.bench.measure_changed(
@@ -131,7 +136,7 @@ class NpuOperators:
         )
 
     def _with_hints(self, kept: Iterable[Diagnostic]) -> Iterator[Advice]:
-        """Yield the operators that cost enough and break a limit that the model could keep to."""
+        """Yield advice for operators that cost enough and break a limit of the NPU that the model could meet."""
         groups: dict[tuple[str, str, str], list[str]] = {}
         for found in kept:
             if found.hint not in ("", LEAVE):
@@ -150,7 +155,7 @@ class NpuOperators:
                 )
 
     def _share(self, sources: Collection[str]) -> float:
-        """Return the share that calls on the CPU have of an inference with the NPU."""
+        """Return the share of an inference's cost (with the NPU) that the CPU spends in calls of some source nodes."""
         build, wanted = self.regions.build, set(sources)
         on_npu = {call.index for region in _npu(build).regions for call in calls_of_region(region, build)}
         calls = [call for call in build.profile.calls if wanted & set(call.sources)]
@@ -158,7 +163,7 @@ class NpuOperators:
 
 
 def cost_with_npu(build: MeasuredBuild) -> float:
-    """Return the cost of one inference in which the NPU computes its regions, in cycles of the CPU's clock."""
+    """Return the cost of one inference with the NPU computing its regions, in cycles of the CPU's clock."""
     found = _npu(build)
     on_cpu = sum(cost_of_call(call) for region in found.regions for call in calls_of_region(region, build))
     return build.cost - on_cpu + found.cpu_mhz * sum(region.npu_us for region in found.regions)
@@ -170,7 +175,7 @@ def _npu(build: MeasuredBuild) -> NpuReport:
 
 
 def _kept(build: MeasuredBuild) -> list[Diagnostic]:
-    """Return the operators that stay on the CPU, but for those that are faster there."""
+    """Return the operators that stay on the CPU, except those that are faster there."""
     return [found for found in _npu(build).rejections if not found.unfit and found.asked != ESTIMATES]
 
 
@@ -179,7 +184,7 @@ def _said(found: Diagnostic) -> str:
 
 
 def _reasons(build: MeasuredBuild, sources: Collection[str]) -> str:
-    """Return why any of these nodes stays on the CPU; empty if none does but for its cost."""
+    """Return the reasons why any of these nodes stays on the CPU; "" if there are none except cost."""
     kept = [found for found in _kept(build) if set(sources) & set(found.nodes)]
     return "; ".join(dict.fromkeys(found.reason for found in kept))
 

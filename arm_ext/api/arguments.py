@@ -8,7 +8,7 @@ from arm_ext.common.errors import UsageError
 
 
 def check_type(name: str, value: object, *types: type) -> None:
-    """Raise UsageError if an argument has none of the types.
+    """Raise UsageError if an argument's type is none of `types`.
 
     Raises:
         UsageError: Names the argument, its value and the types that it may have.
@@ -18,7 +18,7 @@ def check_type(name: str, value: object, *types: type) -> None:
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise UsageError if an argument is none of a `Literal`'s values.
+    """Raise UsageError if an argument is not among a `Literal`'s values.
 
     Raises:
         UsageError: Names the argument, its value and the choices.
@@ -28,7 +28,7 @@ def check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def refuse_compiled(options: Mapping[str, object]) -> None:
-    """Raise UsageError if an option of compiling is given for a model that is compiled already.
+    """Raise UsageError if an option of `compile` is given for a package, which is already compiled.
 
     Args:
         options: Name on the command line → value; an empty value means that the option was not given.
@@ -38,7 +38,7 @@ def refuse_compiled(options: Mapping[str, object]) -> None:
     """
     for name, value in options.items():
         if value:
-            raise UsageError(f"{name}: a package is compiled; the option is for a model file")
+            raise UsageError(f"{name}: a package is already compiled; the option is only for model files")
 
 
 def _short(value: object) -> str:

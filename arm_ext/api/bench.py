@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.bench`: a package measured on a board, on the self-test's inputs."""
+"""`arm_ext.bench`: measures a package on a board, with the self-test's inputs."""
 
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ Report = CountReport | ThreadReport | TimeReport
 
 
 class BucketReport(BaseModel):
-    """The measurement of a package with several shapes at one of them: that of `inputs`."""
+    """The measurement of one bucket of a package with several shapes; `inputs` describes the bucket's inputs."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,7 +34,7 @@ class BucketReport(BaseModel):
 
 
 class BucketReports(BaseModel):
-    """The measurements of a package with several shapes, one a bucket."""
+    """The measurements of a package with several shapes, one for each bucket."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -78,7 +78,7 @@ def bench(
 
 
 def views_of(package: Package, shapes: Shapes) -> list[Package]:
-    """Return the package's buckets that have the shapes given.
+    """Return the package's buckets that match the given shapes.
 
     Raises:
         UsageError: The package has no bucket of these shapes.
@@ -102,12 +102,12 @@ def _measure(pkg: Package, board: str, threads: int) -> Report:
     if threads > 1:
         if not virtual:
             raise UsageError(
-                f"board {board} has its own number of threads: TVM_NUM_THREADS in its environment"
+                f"--threads is for virtual boards; board {board} uses TVM_NUM_THREADS of its own environment"
             )
         trace, npu = _trace(pkg, board, threads)
         return thread_report(trace, threads).model_copy(update={"npu": npu})
     if virtual:
-        # What may be missing is looked for before the board is started.
+        # Look for llvm-mca before the board is started, because it may not be installed.
         return _count(pkg, board, core_of(pkg), find_mca())
     return _time(pkg, board)
 
@@ -121,7 +121,7 @@ def core_of(package: Package) -> Core:
     name = package.manifest.target.core
     if name not in CORES:
         raise UsageError(
-            f"{package.path} was compiled for this machine's {name}, of which there is no model to estimate "
+            f"{package.path} was compiled for this machine's {name}, for which there is no model to estimate "
             "cycles with; compile for a profile that `arm-ext targets` lists, or measure on --board local"
         )
     return CORES[name]
@@ -161,13 +161,13 @@ def _time(package: Package, board: str) -> TimeReport:
 
 
 def bound_inputs(package: Package) -> list[npt.NDArray[Any]]:
-    """Return the inputs of the self-test, without the states."""
+    """Return the self-test's inputs without the states, which come last."""
     inputs = package.selftest().inputs
     return inputs[: len(inputs) - len(package.manifest.states)]
 
 
 def _conditions(board: Board) -> tuple[int, str]:
-    """Return the number of threads of the runtime's pool, and cpu0's governor or "unknown"."""
+    """Return the number of threads in the runtime's pool, and the governor of cpu0 or "unknown"."""
     session = board.connect()
     try:
         return conditions.threads(session), conditions.governor(session)

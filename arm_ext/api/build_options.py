@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that hold for every model of a compile, checked, and what they do with a model: phases, then packing."""
+"""Options of `compile` that are the same for every model: checked, and applied in the phases and in packing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ class BuildOptions:
 
     @classmethod
     def checked(cls, target: str, options: Options) -> "BuildOptions":
-        """Check options of `compile` for a target, and return what they make.
+        """Check options of `compile` for a target, and return the build options that result.
 
         Raises:
             UsageError: A name is unknown, or a kernel of the user's is called as one of ours; a plugin or the database
@@ -69,7 +69,9 @@ class BuildOptions:
         rules, kernels = (*options.rules, *brought.rules), (*options.kernels, *brought.kernels)
         ours = [kernel.NAME for kernel in KERNELS]
         if taken := sorted({kernel.NAME for kernel in kernels} & set(ours)):
-            raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
+            raise UsageError(
+                f"kernels: {taken[0]} is already the name of a kernel of arm-ext; choose another NAME"
+            )
         if unknown := [name for name in options.without if name not in ours]:
             raise UsageError(
                 f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], ours)}"
@@ -84,7 +86,7 @@ class BuildOptions:
 
     @property
     def numerics(self) -> Numerics:
-        """Return the numerics of quantised operators: those of the NPU throughout, if there is one."""
+        """The numerics of quantised operators; with an NPU, all operators have the NPU's numerics."""
         return "qdq" if self.divider is None else "tosa"
 
     def of_phases(self, *, serial: bool = False, kernel_cache: KernelCache | None = None) -> PhaseOptions:
@@ -123,7 +125,7 @@ class BuildOptions:
         dump: OutputFolder | None,
         progress: Callable[[str], None],
     ) -> Packing:
-        """Run the phases of all variants of a model; return what links them and writes them to a folder.
+        """Run the phases of all variants of a model; return the object that links them and writes their files.
 
         Args:
             variants: The model for each of its shapes.
@@ -143,7 +145,7 @@ class BuildOptions:
     def _offloaded(
         self, variants: Sequence[Variant], dump: OutputFolder | None, progress: Callable[[str], None]
     ) -> "list[Offloaded]":
-        """Run the phases of all variants; return the NPU's part of each, if there is an NPU."""
+        """Run the phases of all variants; return the NPU's part of each variant, if there is an NPU."""
         if self.divider is None:
             for variant in variants:
                 variant.run(dump, progress)
@@ -164,7 +166,7 @@ class BuildOptions:
 
 def _divider(npu: NpuOptions | str) -> "Divider":
     require_packages()
-    # Not above: the packages that it needs may be missing where there is no NPU.
+    # Not imported above: without an NPU, the packages that this needs may be missing.
     from arm_ext.ethosu.partition.divider import Divider
 
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
@@ -176,5 +178,5 @@ def _check_budget(memory: Memory, budget: int | None) -> None:
     widest = "\n".join(layer.describe() for layer in memory.widest)
     raise ModelError(
         f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
-        f"alive at the widest layers:\n{widest}"
+        f"tensors alive at the layers with the maximum:\n{widest}"
     )

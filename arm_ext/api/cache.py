@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of kernels' machine code and of self-tests, which may be deleted: compiling recreates it."""
+"""The cache of kernels' machine code and of self-tests. It may be deleted; compiling recreates it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from arm_ext.pipeline.caches import KERNEL_ENTRIES, SELFTEST_ENTRIES
 
 @dataclass(frozen=True)
 class CacheContents:
-    """The contents of the cache.
+    """The cache's folder, and the number and size of its entries.
 
     Attributes:
         folder: Folder of the cache.
@@ -39,7 +39,7 @@ def cache_contents() -> CacheContents:
 
 
 def clear_cache() -> CacheContents:
-    """Remove all entries that compiling put into the cache; returns their number and size.
+    """Remove all entries that compiling has put into the cache; return their number and size.
 
     Raises:
         EnvError: An entry cannot be removed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.compare`: a package and other runtimes on the same model, on one emulated board."""
+"""`arm_ext.compare`: runs a package and other runtimes on the same model, on one emulated board."""
 
 import tempfile
 from collections import Counter
@@ -67,7 +67,7 @@ def compare(
     progress: Callable[[str], None] = lambda step: None,
     **more: Any,
 ) -> Comparison:
-    """Count one inference of a model, as compiled here and by other runtimes.
+    """Count one inference of a model, compiled by this package and in other runtimes.
 
     Args:
         model: An ONNX or TFLite file, which is compiled, or a package: its folder, opened, or as `compile` returned it.
@@ -93,7 +93,7 @@ def compare(
     if source.is_dir():
         of_files = {"--mattr": o.mattr, "--plugin": o.plugins, "--value": o.values, "--shape": fixed}
         refuse_compiled({"--target": target, **of_files})
-        load_package(source)  # what is wrong with it is told before anything is downloaded
+        load_package(source)  # faults of the model are reported before anything is downloaded
     if o.values:
         with _file_with_values(source, o.values) as file:
             rest = replace(o, values=None)
@@ -137,18 +137,21 @@ def compare(
 
 
 def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> dict[str, Path]:
-    """Return, for each peer, the file that it runs."""
+    """Return the file that each peer runs: peer → file."""
     names = {peer.name for peer in peers}
     for name, file in models.items():
         if name not in names:
-            raise UsageError(f"{file} is for {name}, which --against does not name")
+            raise UsageError(f"{file} is a model for {name}, but --against does not name {name}")
     if not source.exists():
         raise UsageError(f"{source}: no such model file or package")
     files = {}
     for peer in peers:
         own = models.get(peer.name)
         if own is not None and model_format(own) != peer.format:
-            raise UsageError(f"{own}: {peer.name} takes {peer.format} files, and this is {model_format(own)}")
+            raise UsageError(
+                f"{own}: {peer.name} needs a file in the format {peer.format}, but this one is in the format "
+                f"{model_format(own)}"
+            )
         if own is not None or (source.is_file() and model_format(source) == peer.format):
             files[peer.name] = own or source
     if (
@@ -166,7 +169,9 @@ def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> d
 
 
 def _own_inputs(files: Mapping[str, Path]) -> tuple[dict[str, list[npt.NDArray[Any]]], dict[str, str]]:
-    """Return inputs of the peers' own files, which may have another layout and dtype; and why a file has none.
+    """Return inputs for each peer's own file, whose layout and dtype may differ.
+
+    And the reason for each file without any.
 
     Called before anything is downloaded or counted, so that a damaged file costs no time.
 
@@ -187,17 +192,18 @@ def _without_model(peer: Peer) -> str:
 
 
 def _profile(source: Path, board: str, target: str | None, mattr: str | None) -> str:
-    """Return the profile to compile a file for; "" for a package."""
+    """Return the profile to compile a file for; "" if the source is a package."""
     spec = parse_spec(board)
     if spec.kind != "virtual":
         raise UsageError(
-            f"--against counts on an emulated board; --board {board} is not emulated; take virtual:CPU"
+            f"--against counts instructions, which needs an emulated board; --board {board} is not emulated: use "
+            "virtual:CPU"
         )
     if source.is_dir():
         return ""
     if spec.cpu and spec.cpu not in PROFILES and not target:
         raise UsageError(
-            f"no profile has the CPU of --board {board}; name the profile to compile for by --target"
+            f"no profile is for the CPU of --board {board}; name the profile to compile for by --target"
         )
     profile = resolve(target or spec.cpu or _DEFAULT_TARGET, mattr)
     if profile.qemu_cpu is None:
@@ -207,7 +213,7 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
 
 @contextmanager
 def _file_with_values(source: Path, values: Mapping[str, npt.ArrayLike]) -> Iterator[Path]:
-    """Yield a file of the same name in which some inputs are constants."""
+    """Yield a temporary file of the same name in which some inputs are replaced by constants."""
     with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
         file = Path(scratch) / source.name
         onnx.save(with_values(source, values), file)
@@ -216,7 +222,7 @@ def _file_with_values(source: Path, values: Mapping[str, npt.ArrayLike]) -> Iter
 
 @contextmanager
 def _file_with_ranks(model: Path, expected: Sequence[npt.NDArray[Any]]) -> Iterator[Path]:
-    """Yield the file, or, if an ONNX model declares other ranks than its outputs have, one that declares none of these.
+    """Yield the file; if an ONNX model declares wrong ranks of outputs, a copy that declares none.
 
     onnxruntime refuses such a model in the second run on bound outputs.
     """
@@ -310,7 +316,7 @@ def _row(
 
 
 def _inputs_of(model: Path, package: Package, selftest: Selftest) -> list[npt.NDArray[Any]]:
-    """Return the self-test's inputs in the order of a file.
+    """Return the self-test's inputs in the order in which a peer's model file has them.
 
     The states of a TFLite model are variables inside it, and no inputs.
     """
@@ -327,6 +333,7 @@ def _counts(run: PeerRun, core: Core, mca: Mca) -> InferenceCounts:
 
 
 def _distance(outputs: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> float:
-    # Where onnxruntime returns labels as texts, the package returns numbers, which have no distance from texts.
+    # Where onnxruntime returns labels as strings, the package returns numbers, which cannot be compared with
+    # strings.
     pairs = [pair for pair in zip(outputs, expected, strict=True) if pair[0].dtype.kind != "U"]
     return max((distance(*pair).relative for pair in pairs), default=0.0)

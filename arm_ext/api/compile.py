@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.compile`: a model in, a package or a C library out."""
+"""`arm_ext.compile`: compiles a model into a package or a C library."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-# PHASES and the steps around them, for a progress display.
+# Steps for a progress display: the phases, and the steps before and after them.
 STEPS = ("import", *(phase.name for phase in PHASES), "kernels", "link", "self-test", "verify", "package")
 
 
@@ -74,7 +74,7 @@ def compile(
     progress: Callable[[str], None] = lambda step: None,
     **more: Any,
 ) -> CompileResult:
-    """Compile a model into a package folder, which is written whole or not at all.
+    """Compile a model into a package folder; on an error, nothing is written.
 
     Args:
         model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX,
@@ -92,7 +92,9 @@ def compile(
         InternalError: The result fails the compiler's own checks.
     """
     if isinstance(model, list | tuple):
-        raise UsageError("model: expected one model; arm_ext.compile_library makes a C library of several")
+        raise UsageError(
+            "model: expected one model; use arm_ext.compile_library for a C library of several models"
+        )
     check_type("target", target, str)
     o = gathered("compile", Options, options, more)
     if o.example_inputs is not None:
@@ -110,10 +112,10 @@ def compile(
     uses = nullcontext() if o.cache else without_entries()
     with uses, writing(Path(output), read, force=o.force) as folder:
         progress("import")
-        # Of an input of frames, the model's shape is known later.
+        # With preprocessing, the shape of the model's input is known only later.
         sizes = _given_sizes(buckets) if o.preprocess is None else None
         given = prepared(model, o.values, trust=o.trust, random=o.random, sizes=sizes)
-        # What a C library, an NPU's division and a dump read is bodies of kernels.
+        # C libraries, NPU divisions and dumps need the kernels' bodies, which cached kernels lack.
         kernel_cache = KernelCache() if o.emit == "package" and o.npu is None and dump is None else None
         phases = build.of_phases(serial=o.emit == "c-library" and o.threads == 1, kernel_cache=kernel_cache)
         with section("import"):
@@ -133,14 +135,14 @@ def compile(
 
 
 def regions_of(threads: int, memory: str | None) -> tuple[MemoryRegion, ...]:
-    """Return the memory regions of a C library; also check its number of threads."""
+    """Return the memory regions of a C library, and check the number of threads."""
     if threads < 1:
-        raise UsageError(f"--threads {threads}: 1 or more threads share a kernel")
+        raise UsageError(f"--threads {threads}: the number of threads must be at least 1")
     return ARENA if memory is None else parse_regions(memory)
 
 
 def _refuse_for_package(options: Options) -> None:
-    """Refuse options that only C libraries have."""
+    """Refuse options that only C libraries support."""
     if options.weights != "embedded":
         raise UsageError("--weights file is for --emit c-library; a package's weights are in model.so")
     if options.threads != 1:
@@ -160,7 +162,10 @@ def refuse_for_library(buckets: Sequence[Bucket]) -> None:
 
 
 def _given_sizes(buckets: Sequence[Bucket]) -> GivenSizes:
-    """Return the shapes that random numbers may follow from; two where the run decides a size."""
+    """Return the shapes on which the number of random numbers depends.
+
+    Two for a size that is known only at run time.
+    """
     first = buckets[0]
     if first.length:
         values, text = (first.largest, first.largest - 1), f"{first.length}<={first.largest}"

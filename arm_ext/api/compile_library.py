@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.compile_library`: several models in, one C library out."""
+"""`arm_ext.compile_library`: compiles several models into one C library."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -44,7 +44,7 @@ _MODELS = "models"
 
 @dataclass(frozen=True)
 class LibraryModel(ModelOptions):
-    """A model to compile into a library, with the options by which it is imported.
+    """A model to compile into a library, with the options of its import.
 
     Attributes:
         model: What `compile` takes.
@@ -58,13 +58,13 @@ class LibraryModel(ModelOptions):
 
     @property
     def files(self) -> list[Path]:
-        """Files that are read."""
+        """The files that the import of the model reads."""
         return [*([Path(self.model)] if isinstance(self.model, str | Path) else []), *super().files]
 
 
 @dataclass(frozen=True)
 class LibraryResult:
-    """The result of `compile_library`: its folder and manifest, and for each model its own manifest and report."""
+    """The folder and manifest of a library, and the manifest and report of each of its models."""
 
     path: Path
     manifest: LibraryManifest
@@ -87,7 +87,7 @@ def compile_library(
     progress: Callable[[str], None] = lambda step: None,
     **more: Any,
 ) -> LibraryResult:
-    """Compile models into one C library, in which weights that they share are stored once.
+    """Compile models into one C library, which stores weights that they share only once.
 
     The library is named after its folder, and what it has of each model after that model.
 

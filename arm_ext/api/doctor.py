@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.doctor`: which tools the commands need, whether this machine and a board have them, and how to get them."""
+"""`arm_ext.doctor`: checks this machine and a board for the tools that the commands need, and says how to get them."""
 
 import importlib
 import importlib.metadata
@@ -26,17 +26,19 @@ from arm_ext.native.build import runtime_entry
 from arm_ext.target.toolchain import ZIGLANG
 
 OLDEST_PYTHON = (3, 11)
-# As in pyproject.toml, which says why: other versions break.
+# Versions as in pyproject.toml, which explains why other versions break.
 PINS = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1", "ziglang": ZIGLANG}
-# The extra `npu` of pyproject.toml: what --npu compiles with, and a module of each.
+# The extra `npu` of pyproject.toml: the packages that --npu compiles with, and a module of each.
 NPU_PINS = {"ethos-u-vela": "5.2.0", "tosa-tools": "2026.8.0"}
 _NPU_MODULES = {"ethos-u-vela": "ethosu.regor", "tosa-tools": "tosa_serializer"}
 
 QEMU = "qemu-aarch64"
-_NEEDED_BYTES = 1 << 20  # of what is built once; zig's libraries for one target take some 10 MiB
-# Our plugin speaks version 1 of QEMU's plugin API, which QEMU 9 dropped.
+_NEEDED_BYTES = (
+    1 << 20
+)  # for native parts that are built once; zig's libraries for one target take some 10 MiB
+# Our plugin uses version 1 of QEMU's plugin API, which QEMU 9 removed.
 _QEMU_WITHOUT_PLUGIN_API_1 = 9
-# The arm64 libraries that the emulated server is linked to, and Debian's packages of them.
+# The arm64 libraries that the emulated server is linked against, and the Debian packages that contain them.
 _SYSROOT_FILES = {
     "lib/ld-linux-aarch64.so.1": "libc6-arm64-cross",
     "lib/libstdc++.so.6": "libstdc++6-arm64-cross",
@@ -47,7 +49,7 @@ _ELF = b"\x7fELF"
 
 
 class Status(StrEnum):
-    """Status of one part: present; missing, so that some commands fail; missing and required."""
+    """Status of one part: present, missing so that some commands fail (WARNING), or required and missing (MISSING)."""
 
     OK = "ok"
     WARNING = "warning"
@@ -55,7 +57,7 @@ class Status(StrEnum):
 
 
 class Finding(ClosedRecord):
-    """One line of the report.
+    """The result of the check of one part.
 
     Attributes:
         part: The tool or library that was looked for.
@@ -71,14 +73,14 @@ class Finding(ClosedRecord):
 
 
 class Diagnosis(ClosedRecord):
-    """All findings, in the order of the table."""
+    """The findings about all parts, in the order of the report."""
 
     schema_version: Literal[1] = 1
     findings: list[Finding]
 
     @property
     def missing(self) -> list[Finding]:
-        """The findings about parts that are required and missing."""
+        """The findings about required parts that are missing."""
         return [finding for finding in self.findings if finding.status is Status.MISSING]
 
 
@@ -89,7 +91,7 @@ class _LackError(Exception):
 
 
 def diagnose(board: str | None = None) -> Diagnosis:
-    """Look for all that the commands need.
+    """Look for all parts that the commands need.
 
     What compiling needs is required. What the virtual board needs is required if `board` is one.
 
@@ -132,7 +134,7 @@ def _find(part: str, otherwise: Status, probe: Callable[[], str]) -> Finding:
 def _host() -> str:
     found = f"{platform.system()} {platform.machine()}"
     if found not in {"Linux x86_64", "Linux aarch64"}:
-        raise _LackError(f"{found}: the virtual board runs on Linux x86_64 and aarch64 alone")
+        raise _LackError(f"{found}: the virtual board runs only on Linux x86_64 and aarch64")
     return found
 
 
@@ -150,7 +152,7 @@ def _pinned(name: str, version: str) -> str:
     if found is None:
         raise _LackError("not installed", mend)
     if found != version:
-        raise _LackError(f"{found} is not {version}, the one version that works", mend)
+        raise _LackError(f"{found} is not {version}, the only version that works", mend)
     return found
 
 
@@ -161,7 +163,7 @@ def _cache() -> str:
             file.write(bytes(_NEEDED_BYTES))
     except OSError as error:
         lack = f"{folder} cannot be written to: {error.strerror}; name another folder in ARM_EXT_CACHE"
-        raise _LackError(f"{lack}: the linker keeps its libraries there") from error
+        raise _LackError(f"{lack}: the linker stores its libraries there") from error
     return str(folder)
 
 
@@ -169,22 +171,22 @@ def _for_npu(name: str) -> str:
     try:
         found = _pinned(name, NPU_PINS[name])
     except _LackError as lack:
-        raise _LackError(f"{lack.detail}: no --npu", lack.mend) from lack
+        raise _LackError(f"{lack.detail}: --npu cannot be used", lack.mend) from lack
     module = _NPU_MODULES[name]
     try:
         importlib.import_module(module)
     except ImportError as error:
         mend = f"pip install --force-reinstall {name}=={found}"
-        raise _LackError(f"{module} cannot be imported: {error}: no --npu", mend) from error
+        raise _LackError(f"{module} cannot be imported: {error}: --npu cannot be used", mend) from error
     return found
 
 
 def _xgboost() -> str:
-    # Two distributions hold the module; the one without CUDA is ours.
+    # Two distributions contain the module; the one without CUDA is the required one.
     for name in ("xgboost-cpu", "xgboost"):
         if found := _installed(name):
             return f"{name} {found}"
-    raise _LackError("not installed: tuning has no cost model", "pip install xgboost-cpu")
+    raise _LackError("not installed: `tune` works without its cost model", "pip install xgboost-cpu")
 
 
 def _installed(name: str) -> str | None:
@@ -197,7 +199,7 @@ def _installed(name: str) -> str | None:
 def _qemu() -> str:
     path = shutil.which(QEMU)
     if path is None:
-        raise _LackError("not found: no virtual board", "apt-get install qemu-user")
+        raise _LackError("not found: the virtual board cannot run", "apt-get install qemu-user")
     return f"{_qemu_version()} ({path})"
 
 
@@ -209,7 +211,7 @@ def _qemu_version() -> str:
 
 
 def _said(*command: str) -> str:
-    """Return the output of a program."""
+    """Return the output of a command."""
     try:
         return output_of(*command)
     except OSError as error:
@@ -219,7 +221,7 @@ def _said(*command: str) -> str:
 def _qemu_plugins() -> str:
     if shutil.which(QEMU) is None:
         raise _LackError("no QEMU: bench cannot count", "apt-get install qemu-user")
-    # The option is there, and so in the help, only in a QEMU that was built with plugins.
+    # Only a QEMU that was built with plugins has the option, and so its help text.
     help_text = _said(QEMU, "-h")
     version = _qemu_version()
     if "-plugin" not in help_text:
@@ -237,7 +239,10 @@ def _sysroot() -> str:
     root = Path(os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu"))
     lacking = [package for file, package in _SYSROOT_FILES.items() if not _is_library(root / file)]
     if lacking:
-        raise _LackError(f"not all in {root}: no virtual board", f"apt-get install {' '.join(lacking)}")
+        raise _LackError(
+            f"some are missing in {root}: the virtual board cannot run",
+            f"apt-get install {' '.join(lacking)}",
+        )
     return str(root)
 
 
@@ -284,8 +289,10 @@ def _llvm_mca() -> str:
 def _board(spec: str) -> str:
     with open_board(spec) as board:
         info = board.info
-    # A board without Python has no wheel to name a version.
+    # A board without Python has no wheel, and so no known version.
     if info.tvm_version not in {PINS["apache-tvm"], "unknown"}:
         mend = " ".join(f"{name}=={PINS[name]}" for name in ("apache-tvm", "apache-tvm-ffi"))
-        raise _LackError(f"has apache-tvm {info.tvm_version}; mend it there", f"pip install {mend}")
+        raise _LackError(
+            f"has apache-tvm {info.tvm_version}; install this version there", f"pip install {mend}"
+        )
     return f"{info.machine}, {info.cpu}, {info.cores} cores, TVM {info.tvm_version}: {' '.join(sorted(info.features))}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.explain`: what each rewrite, up to the forming of composites, did to a model, and where not, and why."""
+"""`arm_ext.explain`: shows where each rewrite, up to the forming of composites, applied to a model, and why not."""
 
 import inspect
 import sys
@@ -64,7 +64,7 @@ STEPS = ("import", *(phase.name for phase in _REWRITES), "lower", "explain")
 
 _COMPOSITES = {pass_name(spec): spec for spec in VOCABULARY}
 
-# Each rule and pass that is told about, in the order in which they are tried.
+# Each rule and pass that is reported, in the order in which they run.
 NAMES: tuple[str, ...] = (
     *(rule.name for rule in RULES),
     "layout",
@@ -91,7 +91,7 @@ def explain(
     progress: Callable[[str], None] = lambda step: None,
     **more: Any,
 ) -> ExplainReport:
-    """Rewrite a model as `compile` does, up to the forming of composites, and report what each rule did and did not do.
+    """Rewrite a model as `compile` does, up to the forming of composites, and report where each rule applied or failed.
 
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
@@ -159,7 +159,7 @@ def explain(
 
 @dataclass
 class _PhaseRun:
-    """The phases over one straight-line function.
+    """The result of the phases for one straight-line function.
 
     Attributes:
         record: Record of what rules and passes did.
@@ -172,13 +172,13 @@ class _PhaseRun:
     operators: dict[str, list[tuple[str, Names]]]
 
     def calls(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
-        """Return the kernel calls."""
+        """Return the rows of the kernel calls, with their estimates."""
         return self.result.rows(nodes)
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Upper bounds of what a rewrite saves: the cost of calls without products, which would become part of other calls.
+    """Upper bounds of a rewrite's gain: the cost of calls without products, which could be merged into other calls.
 
     Attributes:
         calls: Calls of all kernels.
@@ -189,12 +189,12 @@ class Gain:
     nodes: SourceNodes
 
     def has_products(self, nodes: Iterable[str]) -> bool:
-        """Return whether source nodes compute products, which become part of no other call."""
+        """Return whether source nodes compute products, whose calls cannot be merged into other calls."""
         return any(call.macs and call.anchor in set(nodes) for call in self.calls)
 
     def of(self, nodes: Iterable[str]) -> float:
-        """Return the share of the model's selection cost that would be saved if the source nodes became one call."""
-        # Conversions between float and integers stand with the operators on both sides.
+        """Return the share of the model's selection cost that is saved if the source nodes become one call."""
+        # A conversion between float and integers counts as part of the operators on both sides.
         wanted = {name for name in nodes if self.nodes.is_operator(name)}
         found = [call for call in self.calls if wanted & set(call.sources)]
         saved = [call.selection_cost for call in found if not call.macs]
@@ -203,7 +203,7 @@ class Gain:
         return sum(saved) / (sum(call.selection_cost for call in self.calls) or 1)
 
     def place(self, diagnostic: Diagnostic) -> Unapplied:
-        """Return a diagnostic with the gain if its reason did not hold."""
+        """Return a rejection, with the gain that the rule would have had without it."""
         nodes, others = diagnostic.nodes, diagnostic.others
         gain = 0.0 if self.has_products(others) else self.of((*nodes, *others))
         return Unapplied(diagnostic=diagnostic, anchor=self.nodes.anchor(others or nodes), gain=gain)
@@ -234,12 +234,12 @@ def _node(
 
 
 def _division(runs: Sequence[_PhaseRun]) -> "Offloaded":
-    """Return the division of a model for an NPU, which has a single straight-line function."""
+    """Return the division of a model for an NPU; such a model has only one straight-line function."""
     return cast("Offloaded", runs[0].result.division)
 
 
 def _operators(mod: tvm.IRModule) -> list[tuple[str, Names]]:
-    """Return the operators of a module, each with the type of its result, and their source nodes."""
+    """Return the operators of a module, each with its result's type and its source nodes."""
     routines, found = routines_of(mod), []
     for _, func in relax_functions(mod):
         if func.attrs and {"Composite", "Primitive"} & set(func.attrs.keys()):
@@ -287,7 +287,7 @@ def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], Non
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:
-    """Return a rule's reports on all functions of a model as one; None if it was tried in none."""
+    """Return a rule's reports on all functions of a model as one; None if the rule was tried on none."""
     tried = [each for each in explanations if each is not None]
     if len(tried) <= 1:
         return next(iter(tried), None)
@@ -308,7 +308,7 @@ def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _integers(mod: tvm.IRModule) -> Iterator[Names]:
-    """Yield the source nodes of each call of a numerics routine."""
+    """Yield the source nodes of each call of an integer routine (`numerics`)."""
     routines = routines_of(mod)
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):
@@ -317,7 +317,10 @@ def _integers(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _definition(name: str, brought: Sequence[Rule]) -> str:
-    """Return the algebra that a rule's module states, or the pattern of a composite; `brought` are plugins' rules."""
+    """Return the docstring of a rule's module, which states its algebra, or a composite's pattern.
+
+    `brought`: plugins' rules.
+    """
     if name in _COMPOSITES:
         return _made_up(_COMPOSITES[name])
     functions: dict[str, Callable[..., object]] = {

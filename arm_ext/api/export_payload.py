@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.export_payload`: a package's payloads as files and C sources for a board without an operating system."""
+"""`arm_ext.export_payload`: writes a package's payloads as files and C sources, for boards without an OS."""
 
 import hashlib
 from pathlib import Path
@@ -18,7 +18,7 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 class ExportedFile(BaseModel):
-    """A file that was written; the path is within the folder."""
+    """A file that was written; its path is relative to the output folder."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,7 +28,7 @@ class ExportedFile(BaseModel):
 
 
 class ExportReport(BaseModel):
-    """Report of an export."""
+    """The files that an export wrote, and the accelerator that they are for."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,9 +56,9 @@ def export_payload(package: AnyPackage, output: str | Path, *, force: bool = Fal
     refuse_inside(Path(output), "-o", opened.path)
     npu = opened.manifest.npu
     if npu is None:
-        raise UsageError(f"{opened.path}: was compiled without --npu; there is no payload in it")
+        raise UsageError(f"{opened.path}: was compiled without --npu, so it has no payload")
     if not npu.regions:
-        raise UsageError(f"{opened.path}: no part of it runs on the NPU; report.txt tells why")
+        raise UsageError(f"{opened.path}: no part of it runs on the NPU; report.txt has the reasons")
     payloads = [Payload.from_bytes(opened.read(region.payload.path)) for region in npu.regions]
     model = c_sources.identifier(opened.manifest.model.name)
     contents = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost and accuracy gain of layers in int16, float16 or float32, for `quantize` and `accuracy`."""
+"""Cost and accuracy gain of layers in int16, float16 or float32, for `quantize --max-drop` and `accuracy --bisect`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ _Estimate = Estimate | DividedEstimate
 
 @dataclass(frozen=True)
 class Choices:
-    """The precisions above int8 that each layer of a quantised model can have, and how such models are built.
+    """The precisions above int8 that layers of a quantised model can have, and the builder of such models.
 
     Attributes:
         units: The layers that can be above it, in execution order.
@@ -79,7 +79,7 @@ def choose_precisions(
     fewest: bool,
     npu: NpuOptions | None = None,
 ) -> MixedPrecision:
-    """Return which layers must be in int16 or float so that a bound holds, with what each choice costs.
+    """Return the layers that must be in int16 or float so that a bound holds, and the cost of each tried choice.
 
     KeyboardInterrupt during the search, or while its choices are priced, is no error: it ends that, and what was found
     is kept.
@@ -100,7 +100,9 @@ def choose_precisions(
         EnvError: Vela is not installed.
     """
     if npu is not None and npu.fail_on_fallback:
-        raise UsageError("--fail-on-fallback: layers in float run on the CPU; leave it out beside --max-drop")
+        raise UsageError(
+            "--fail-on-fallback cannot be combined with --max-drop, whose float layers run on the CPU"
+        )
     units = choices.units
     prices = _Prices(choices, resolve(target, None), npu)
     precisions = _Precisions.of(choices, prices)
@@ -142,7 +144,7 @@ def choose_precisions(
 
 @dataclass
 class _Prices:
-    """Estimates of models with layers above int8, each computed once."""
+    """Estimated cycles of models with layers above int8; each model is estimated once."""
 
     choices: Choices
     profile: Profile
@@ -162,7 +164,7 @@ class _Prices:
         return self._known[key]
 
     def by_layer(self, raised: Collection[tuple[str, Precision]]) -> Mapping[str, float]:
-        """Return the cycles of each layer in a model; conversions on their own are of none."""
+        """Return the estimated cycles of each layer in a model; conversions that belong to no layer are left out."""
         units = self.choices.units
         owners = {node: unit.name for unit in units for node in unit.nodes}
         found = dict.fromkeys((unit.name for unit in units), 0.0)
@@ -173,13 +175,13 @@ class _Prices:
         return found
 
     def on_npu(self, raised: Collection[tuple[str, Precision]]) -> frozenset[str]:
-        """Return the layers of a model that the NPU computes, their quantised products at least."""
+        """Return the layers whose quantised products, at least, the NPU computes."""
         found = self.of(raised)
         nodes = found.on_npu if isinstance(found, DividedEstimate) else frozenset()
         return frozenset(unit.name for unit in self.choices.units if unit.name in nodes)
 
     def handover(self) -> float:
-        """Return the cycles of one hand-over to the NPU and back."""
+        """Return the cycles of one hand-over to the NPU and back to the CPU."""
         target = self.npu_target()
         return 0.0 if target is None else target.handover_us * target.cpu_mhz
 
@@ -198,7 +200,7 @@ class _Prices:
 
 @dataclass(frozen=True)
 class _Precisions:
-    """Rungs above int8 that layers can be on, the least precise first.
+    """Precisions above int8 that the layers can have, the lowest first.
 
     Attributes:
         layers: Precision → the layers that can have it.
@@ -248,7 +250,7 @@ class _Precisions:
         return found
 
     def extra(self, prices: _Prices) -> dict[Precision, dict[str, float]]:
-        """Return the cycles that each layer costs more than in int8, with a hand-over if it leaves the NPU."""
+        """Return the extra cycles of each layer compared with int8, with a hand-over if it leaves the NPU."""
         integers, handover = prices.by_layer(()), prices.handover()
 
         def left(name: str, precision: Precision) -> float:
@@ -299,7 +301,7 @@ def _choice(units: Sequence[IntegerLayer], trial: Trial, cost: _Estimate, *, cho
 
 
 def _shown(search: Search, cheapest: int) -> list[Trial]:
-    """Return the choices to show: the `cheapest` ones that hold, both extremes, and those of the search's front."""
+    """Return the choices to report: the `cheapest` that hold the bound, all int8, most float32, the Pareto front."""
     holding = sorted((t for t in search.trials.values() if t.holds), key=search.price)[:cheapest]
     ends = [
         search.trials[frozenset()],
@@ -309,7 +311,7 @@ def _shown(search: Search, cheapest: int) -> list[Trial]:
 
 
 def _is_in_front(trial: Trial, priced: Mapping[Trial, _Estimate]) -> bool:
-    """Whether no other choice is as good and cheaper, or as cheap and better."""
+    """Whether a choice is on the Pareto front: no other one is as good and cheaper, or as cheap and better."""
 
     def key(each: Trial) -> tuple[int, float, int]:
         return priced[each].cycles, each.drop, len(each.raised)

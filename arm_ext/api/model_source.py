@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input of `compile`: a model, with pre-processing, states and quantisation, and checks of their combination."""
+"""The input of `compile`: a model with pre-processing, states and quantisation, and checks of their combination."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-# By LLVM's names, Armv8.2-A's arithmetic on binary16 and Armv8.6-A's products of bfloat16. Without them each
-# operation takes conversions more.
+# LLVM feature for each precision: Armv8.2-A's binary16 arithmetic, and Armv8.6-A's bfloat16 products. Without them,
+# each operation needs additional conversions.
 _PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model and how it is imported.
+    """A model and the options of its import.
 
     Attributes:
         model: The model.
@@ -60,7 +60,7 @@ class Source:
     def variants(
         self, buckets: Sequence[Bucket], options: PhaseOptions
     ) -> tuple[list[Variant], Calibration | None]:
-        """Import the model for each bucket; also return how it was quantised, or None.
+        """Import the model for each bucket; also return the calibration, or None if the model was not quantised here.
 
         Args:
             buckets: The buckets, at least one.
@@ -70,7 +70,7 @@ class Source:
         given = self.options.inputs
         if given is not None and (len(models) > 1 or models[0][0].batch):
             raise UsageError(
-                "inputs for the self-test are of one shape, and the package would have several; leave them out"
+                "inputs for the self-test have one shape, but the package would have several; leave the inputs out"
             )
         variants = []
         for bucket, imported in models:
@@ -83,7 +83,9 @@ class Source:
     def models(
         self, buckets: Sequence[Bucket]
     ) -> tuple[list[tuple[Bucket, ImportedModel]], Calibration | None]:
-        """Import the model for each bucket and each frame size; also return how it was quantised, or None.
+        """Import the model for each bucket and frame size.
+
+        Also return the calibration, or None if it was not quantised here.
 
         Raises:
             UsageError, ModelError, EnvError: As the front ends, and what prepares for them; the models cannot be one
@@ -126,7 +128,10 @@ class Source:
 
 
 def _given(inputs: Sequence[npt.NDArray[Any]] | str | Path, model: ImportedModel) -> list[npt.NDArray[Any]]:
-    """Return the inputs of the self-test: the first sample of an .npz, and initial states that it lacks."""
+    """Return the self-test's inputs: the first sample of an .npz file.
+
+    A state that the file lacks has its initial value.
+    """
     if not isinstance(inputs, str | Path):
         return list(inputs)
     arrays = read_npz(Path(inputs), "samples for the self-test, an array an input")
@@ -139,10 +144,11 @@ def _given(inputs: Sequence[npt.NDArray[Any]] | str | Path, model: ImportedModel
 def _check_ends(model: ImportedModel) -> None:
     for kind, specs in (("input", model.inputs), ("output", model.outputs)):
         for spec in specs:
-            # Neither numpy nor an .npz has it.
+            # Neither numpy nor .npz files support bfloat16.
             if spec.dtype == "bfloat16":
                 raise ModelError(
-                    f"{kind} '{spec.name}' is of bfloat16, which a package neither takes nor gives: have the model "
+                    f"{kind} '{spec.name}' is of bfloat16, which a package's inputs and outputs cannot have: let "
+                    "the model "
                     "cast from or to float32 there"
                 )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serialise calls that build Relax modules: TVM's BlockBuilder keeps one stack of builders for the whole process."""
+"""Serialises calls that build Relax modules: TVM's BlockBuilder keeps one stack of builders for the whole process."""
 
 import functools
 import threading
@@ -13,7 +13,7 @@ _LOCK = threading.RLock()
 
 
 def serial(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let one thread at a time run the functions that are decorated; others wait."""
+    """Return a decorated function; of all functions with this decorator, one runs at a time, and other threads wait."""
 
     @functools.wraps(function)
     def alone(*args: _P.args, **kwargs: _P.kwargs) -> _R:

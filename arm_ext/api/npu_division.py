@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The division of one model between NPU and CPU, for commands that analyse it and write no package."""
+"""The division of a model between NPU and CPU, for commands that only analyse it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
-    """Return the object that divides a model between NPU and CPU in the course of its phases.
+    """Return the object that divides a model between NPU and CPU during its phases.
 
     Raises:
         UsageError: The model is not quantised, or has control flow; an option of the NPU is wrong.
         EnvError: Vela is not installed.
     """
     require_packages()
-    # Not above: the packages that it needs may be missing where there is no NPU.
+    # Not imported above: without an NPU, the packages that this needs may be missing.
     from arm_ext.ethosu.partition.divider import Divider, check_divisible
     from arm_ext.ethosu.partition.phase import Partitioner
 
@@ -48,7 +48,7 @@ def check_npu(npu: NpuOptions) -> None:
 
 @dataclass(frozen=True)
 class DividedEstimate:
-    """The estimate of a model that an NPU and the CPU compute in turns.
+    """The estimated cost of a model that is divided between an NPU and the CPU.
 
     Attributes:
         cpu: Estimate of the CPU's part; regions of the NPU are left out of its calls.
@@ -62,7 +62,7 @@ class DividedEstimate:
 
     @property
     def weights(self) -> int:
-        """Bytes of all constants, including those of the NPU's regions in the CPU's form."""
+        """Bytes of all constants, including those of the NPU's regions as the CPU's code stores them."""
         return self.cpu.weights
 
     @property
@@ -84,7 +84,7 @@ class DividedEstimate:
         return frozenset(node for region in regions for node in region.sources)
 
     def costs(self) -> list[tuple[tuple[str, ...], float]]:
-        """Return source nodes with what they cost in cycles of the CPU's clock, without hand-overs and copies."""
+        """Return source nodes with their cost in cycles of the CPU's clock, without hand-overs and copies."""
         found = self.cpu.costs()
         if self.npu is not None:
             scale = self.npu.cpu_mhz / self.npu.npu_mhz

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `compile`, in one record; every other verb takes some of them."""
+"""The options of `compile` as one record; the other commands use some of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,7 +25,7 @@ Emit = Literal["package", "c-library"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How a model is read, and what is changed before it is compiled.
+    """The options by which a model is read, and changed before it is compiled.
 
     Attributes:
         shapes: Input name → shape, for inputs with dynamic dimensions. A list in the place of a size is of sizes
@@ -56,7 +56,7 @@ class ModelOptions:
     inputs: Sequence[npt.NDArray[Any]] | str | Path | None = None
 
     def __post_init__(self) -> None:
-        """Check types, and make None no states."""
+        """Check types, and replace a `state` of None by an empty mapping."""
         check_type("values", self.values or {}, Mapping)
         check_type("state", self.state or {}, Mapping)
         check_choice("calibration", self.calibration, Method)
@@ -64,7 +64,7 @@ class ModelOptions:
 
     @property
     def files(self) -> list[Path]:
-        """Files that are read."""
+        """The files that these options name."""
         given = (self.preprocess, self.state_init, self.quantize, self.inputs)
         return [Path(each) for each in given if isinstance(each, str | Path)]
 
@@ -135,7 +135,7 @@ class Options(ModelOptions):
 
     @property
     def files(self) -> list[Path]:
-        """Files that are read."""
+        """The files that these options name."""
         vela_config = self.npu.vela_config if isinstance(self.npu, NpuOptions) else None
         others = [Path(each) for each in (self.tuned, vela_config, *self.plugins) if each is not None]
         return [*super().files, *others]
@@ -158,7 +158,7 @@ def gathered(
     given: Mapping[str, Any],
     takes: Collection[str] = OPTIONS,
 ) -> _Record:
-    """Return the options of a verb.
+    """Return the record of a command's options, made of a record and keyword arguments.
 
     Args:
         verb: Name of the verb, for messages.
@@ -187,5 +187,5 @@ def gathered(
         if name not in known and name not in OPTIONS:
             raise UsageError(f"{verb}: there is no option {name}; {near(name, sorted(taken))}")
         if name not in taken and changed[name] != getattr(Options(), name):
-            raise UsageError(f"{verb} has no option {name}; it takes {', '.join(sorted(taken))}")
+            raise UsageError(f"{verb} has no option {name}; its options are {', '.join(sorted(taken))}")
     return record(**{name: value for name, value in changed.items() if name in taken})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last step of `compile`: linking, and writing of the files of a package, or of models of a C library."""
+"""The last step of `compile`: linking, and writing the files of a package, or of the models of a C library."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
@@ -61,7 +61,7 @@ _CODE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Linked:
-    """The result of linking.
+    """The result of linking: the machine code, and the self-tests.
 
     Attributes:
         linker: The linker that made it.
@@ -78,7 +78,7 @@ class Linked:
 
 @dataclass(frozen=True)
 class Packing:
-    """The inputs of the steps that write a package.
+    """Links the variants of a model, and writes the files of a package.
 
     Attributes:
         folder: Folder for the package's files.
@@ -130,7 +130,7 @@ class Packing:
         return Linked(linker, selftest, [values for _, of_regions in tested for values in of_regions])
 
     def planned(self) -> Planned:
-        """Return the model as a C library takes it."""
+        """Return the model in the form that the writer of C libraries needs."""
         variants = self.merged.variants
         entries = [
             LibraryFunction(
@@ -142,19 +142,19 @@ class Packing:
             )
             for variant in variants
         ]
-        # The library itself checks a length, and goes over samples.
+        # The C library itself checks lengths, and loops over samples.
         planned = self.merged.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
         return Planned(planned, entries, check, self._npu_regions())
 
     def _npu_regions(self) -> list[NpuRegion]:
-        """Return what a C library says of the regions."""
+        """Return the description of the NPU's regions for a C library."""
         insists = any(each.on_error == "fail" for each in self.offloaded)
         payloads = (region.compiled.payload for each in self.offloaded for region in each.offload.regions)
         return [_npu_region(payload, insists=insists) for payload in payloads]
 
     def selftests(self) -> "Iterator[Callable[[], _Expected]]":
-        """Yield for each variant a function that computes its self-test, and returns one that completes it."""
+        """Yield, for each variant, a function that computes its self-test; its result completes the self-test."""
         for variant, offloaded in zip_longest(self.merged.variants, self.offloaded):
             yield partial(self._selftest, variant, offloaded)
 
@@ -188,7 +188,7 @@ class Packing:
 
     @staticmethod
     def _expected(variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None") -> _Tested:
-        """Return the self-test without what the source's runtime computes."""
+        """Return the self-test without the outputs of the source's runtime."""
         model, options = variant.model, variant.options
         if offloaded is None:
             return make_selftest(
@@ -217,7 +217,7 @@ class Packing:
     def manifest(
         self, linked: Linked, report: CompileReport, files: list[PackageFile], npu: Npu | None = None
     ) -> Manifest:
-        """Return the manifest; `files` are all others of the package or library."""
+        """Return the manifest; `files` are all other files of the package or library."""
         main = self.merged.largest
         return make_manifest(
             ManifestContents(
@@ -242,7 +242,7 @@ class Packing:
         return self.calibrated and _with_selftest(self.calibrated, self.merged.largest, linked.selftest)
 
     def _buckets(self, library: Library | None) -> list[BucketInfo]:
-        """Return the manifest's entries for several shapes; all self-tests of a library are in one file."""
+        """Return the manifest's entries for several shapes; in a library, all self-tests are in one file."""
         buckets = self.merged.buckets()
         return (
             [each.model_copy(update={"selftest": selftest_file(library)}) for each in buckets]
@@ -251,10 +251,10 @@ class Packing:
         )
 
     def write_npu(self, linked: Linked, inside: Path) -> Npu | None:
-        """Write the files of the NPU's regions below a folder of the package or library, if there is an NPU."""
+        """Write the files of the NPU's regions into a subfolder of the package or library, if there is an NPU."""
         if not self.offloaded:
             return None
-        # Not above: the packages that it needs may be missing where there is no NPU.
+        # Not imported above: without an NPU, the packages that this needs may be missing.
         from arm_ext.ethosu.export.npu_files import write_regions
 
         return write_regions(self.folder, self.offloaded, linked.region_values, inside)
@@ -268,7 +268,7 @@ class Packing:
             main.model.nodes,
             main.macs,
             result.kernels,
-            # What is so for each shape is told once.
+            # Warnings that are the same for all shapes are reported once.
             dict.fromkeys(result.left_float),
             dict.fromkeys(result.kept_layout),
             of_all([each.report for each in self.offloaded], main.macs) if self.offloaded else None,
@@ -314,7 +314,7 @@ def write_models(
     archive: str | None = None,
     cc: str | None = None,
 ) -> list[Linked]:
-    """Write a C library of models, and their self-tests.
+    """Write a C library of models, with their self-tests.
 
     Args:
         models: The models of one library folder.
@@ -330,7 +330,7 @@ def write_models(
 
     def make() -> list[Library]:
         libraries = write_library(folder, planned, profile, weights, threads, regions, archive, cc)
-        planned.clear()  # and with it weights, which are in the library
+        planned.clear()  # also frees the weights, which are in the library by now
         return libraries
 
     libraries, tested = _made(models, make, progress)
@@ -348,14 +348,15 @@ def write_models(
 def _made(
     models: Sequence[Packing], make: Callable[[], _T], progress: Callable[[str], None]
 ) -> tuple[_T, list[list[_Tested]]]:
-    """Return what `make` gives, which needs no weights any more, and each model's self-test of each variant.
+    """Return the result of `make`, after which weights are not needed, and each variant's self-test of each model.
 
     `make` and our own part of the self-tests run at the same time; what the source's runtime computes follows.
     """
     progress("kernels")
     weight_bytes = sum(each.merged.memory.weight_bytes for each in models)
     require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
-    # The self-tests compile the model for this machine, which takes about as long: each has a core.
+    # Computing the self-tests compiles the model for this machine, which takes about as long as `make`: they run in
+    # parallel.
     with threads(1) as beside:
         pending = [
             [beside.submit(copy_context().run, selftest) for selftest in each.selftests()] for each in models
@@ -381,7 +382,7 @@ def _made(
 
 
 def _is_of(selftest: Selftest, model: ImportedModel) -> bool:
-    """Return whether a self-test has the tensors of a model, all of whose sizes are fixed."""
+    """Return whether a self-test has the same tensors as a model, and all sizes of the model are fixed."""
     return all(
         len(specs) == len(values)
         and all(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A package whose phases have run: its kernel calls have estimates, and it can be linked and written."""
+"""A package whose phases have run: its kernel calls have estimates; it is not linked and written yet."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def plan(
     change: Callable[[ImportedModel], ImportedModel] = lambda model: model,
     **more: Any,
 ) -> Packing:
-    """Run the phases of `compile` with these options; `write_planned` does the rest.
+    """Run the phases of `compile` with these options; `write_planned` does the remaining steps.
 
     Args:
         model: As for `compile`.

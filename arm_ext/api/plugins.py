@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins: Python files by users, with converters of custom operators, rewrite rules and kernels.
+"""Plugins: users' Python files with converters of custom operators, rewrite rules and kernels.
 
 A file defines one or more of
 
@@ -35,7 +35,7 @@ _OF_A_KERNEL = ("NAME", "Params", "matches", "default", "candidates", "estimate"
 
 
 class Plugins(tuple[Path, ...]):
-    """The files of plugins, with what they bring.
+    """The files of plugins, and the converters, rules and kernels that they define.
 
     Attributes:
         converters: Operator → its converter.
@@ -54,13 +54,13 @@ class Plugins(tuple[Path, ...]):
         rules: Iterable[Rule],
         kernels: Iterable[Kernel],
     ) -> Self:
-        """Return a tuple of the files that has the attributes."""
+        """Return a tuple of the files, which has the converters, rules and kernels as attributes."""
         plugins = super().__new__(cls, files)
         plugins.converters, plugins.rules, plugins.kernels = converters, tuple(rules), tuple(kernels)
         return plugins
 
     def told_in(self, message: str) -> str:
-        """Return the line of an error message that names one of the plugins or their rules; "" if there is none."""
+        """Return the line of an error message that names a plugin or a plugin's rule; "" if there is none."""
         ours = [
             *(f"plugin {path.absolute()}, " for path in self),
             *(f"rule {rule.name} " for rule in self.rules),
@@ -69,7 +69,7 @@ class Plugins(tuple[Path, ...]):
 
 
 def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate an API function that imports a model and has an argument `plugins`, so that it gets a `Plugins`.
+    """Decorate an API function with an argument `plugins`: paths become a `Plugins`, whose converters are active.
 
     The plugin files are loaded first, and imports inside the function use their converters. A function that passes its
     argument on to another one runs no file twice.
@@ -85,7 +85,7 @@ def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 return function(*args, **kwargs)
             except ArmExtError:
                 raise
-            except Exception as err:  # errors that pass through TVM's C++ arrive with another type
+            except Exception as err:  # errors that pass through TVM's C++ change their type
                 if told := given.told_in(str(err)):
                     raise UsageError(told) from err
                 raise
@@ -98,7 +98,7 @@ def _is_record(argument: object) -> bool:
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """Run plugin files, and return all that they define; return a `Plugins` as it is.
+    """Run plugin files, and return all that they define; return a `Plugins` unchanged.
 
     Raises:
         UsageError: A file is missing, fails, defines none of the three names, or gives one a wrong value; or two files
@@ -114,7 +114,7 @@ def load_plugins(paths: Sequence[str | Path]) -> Plugins:
         for kind in one.converters:
             if kind in origin:
                 raise UsageError(
-                    f"plugin {path}: {origin[kind]} brings a converter of {kind}, too; leave out one"
+                    f"plugin {path}: {origin[kind]} also has a converter of {kind}; remove one of the two"
                 )
             origin[kind] = path
         found.append(one)
@@ -134,7 +134,7 @@ def _module(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise UsageError(f"--plugin {path}: not a Python file; its name ends in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look up their module there
+    sys.modules[name] = module  # dataclasses look up their module in sys.modules
     try:
         with importing_code_of_users():
             spec.loader.exec_module(module)
@@ -155,13 +155,13 @@ def _line(err: BaseException, path: Path) -> int:
 
 def _checked(path: Path, module: Any) -> Plugins:
     if not any(hasattr(module, name) for name in _NAMES):
-        raise UsageError(f"plugin {path}: it has none of {', '.join(_NAMES)}, so that it brings nothing")
+        raise UsageError(f"plugin {path}: it defines none of {', '.join(_NAMES)}")
     given, rules, kernels = (getattr(module, name, None) for name in _NAMES)
     given = {} if given is None else given
     if not isinstance(given, Mapping) or not all(
         isinstance(k, str) and callable(f) for k, f in given.items()
     ):
-        raise UsageError(f"plugin {path}: CONVERTERS is no dict of operators' names to functions")
+        raise UsageError(f"plugin {path}: CONVERTERS is not a dict of operator names to functions")
     if any(not isinstance(rule, Rule) for rule in rules or ()):
         raise UsageError(f"plugin {path}: an item of RULES is not a relay_passes.Rule")
     for kernel in kernels or ():
@@ -176,7 +176,7 @@ def _checked(path: Path, module: Any) -> Plugins:
 
 
 def _told(function: Callable[_P, _R], doing: str, *types: type) -> Callable[_P, _R]:
-    """Wrap a plugin's function so that its errors name the plugin; so does a result of none of the types, if given."""
+    """Wrap a plugin's function: its errors, including a result of a wrong type, name the plugin."""
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -197,7 +197,7 @@ def _told_rule(rule: Rule) -> Rule:
 
 
 class _ToldKernel:
-    """Wrapper of a plugin's kernel whose errors name the plugin."""
+    """A plugin's kernel, whose errors name the plugin."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel

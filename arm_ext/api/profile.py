@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.profile`: what each kernel call of one inference costs, by the source model's nodes."""
+"""`arm_ext.profile`: measures the cost of each kernel call of an inference, by the source model's nodes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,10 +63,11 @@ NOTE_TIMES = (
     "left of the whole without its calls is the runtime's and that of the clock between calls."
 )
 
-# Times are taken again until the spread is small, a few rounds at most.
+# Times are measured again until their spread is below _SPREAD, in at most _ROUNDS rounds.
 _SPREAD = 0.03
 _ROUNDS = 4
-# Inferences whose calls are timed in one request to the board; what a request had measured when it broke off is lost.
+# Number of inferences whose calls are timed in one request to the board; if a request is interrupted, its times are
+# lost.
 _BATCH = 25
 _MICRO = 1e6
 
@@ -154,7 +155,7 @@ def _compiled(
     target: str | None,
     options: Options,
 ) -> Iterator[tuple[Package, Given | None]]:
-    """Yield the package to measure, and the shapes that it has still to choose."""
+    """Yield the package to measure, and the shapes by which its bucket is chosen."""
     if not isinstance(model, str | Path) or not Path(model).is_file():
         of_files = {"--plugin": options.plugins, "--value": options.values, "--trust": options.trust}
         refuse_compiled({"--target": target, **of_files})
@@ -193,7 +194,7 @@ def _counted(
         except (ArmExtError, KeyboardInterrupt) as error:
             if (part := model.counted_so_far()) is not None:
                 calls = sum(bool(section.symbol) for section in part.sections)
-                # A loop calls its kernels more often than there are rows.
+                # A loop makes more kernel calls than the report has rows.
                 planned = max(calls, len(report.calls))
                 keep(reported(part, broken_off=_broken_off(error, calls, planned, "calls")))
             raise
@@ -256,7 +257,7 @@ def _load(board: Board, package: Package) -> LoadedModel:
 
 
 def _of_package(package: Package, report: CompileReport, board: str) -> dict[str, Any]:
-    """Return the fields of a profile that follow from the package."""
+    """Return the fields of a profile that are taken from the package."""
     manifest = package.manifest
     return {
         "model": manifest.model.name,
@@ -336,7 +337,10 @@ def _why(kernel: KernelCall) -> tuple[tuple[str, str], ...]:
 
 
 def _alternatives(kernel: KernelCall) -> tuple[KernelOption, ...]:
-    """Return the other kernels that take the workload; if there is none, the best other parameters of the same."""
+    """Return the other kernels that support the workload.
+
+    If there are none, the best other parameters of the same kernel.
+    """
     cost = kernel.selection_cost
     return tuple(
         KernelOption(
@@ -404,7 +408,7 @@ def _timed(
 
 @dataclass(frozen=True)
 class _Timed:
-    """Times of a package's calls.
+    """Times of a package's calls, measured on a real board.
 
     Attributes:
         whole: Seconds of inferences whose calls were not timed.
@@ -424,7 +428,7 @@ class _Timed:
 
 
 def _of_times(package: Package, report: CompileReport, board: str, core: str, timed: _Timed) -> ProfileReport:
-    """Return the profile of timed calls on a core of a board."""
+    """Return the profile made of timed calls on a core of a board."""
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
     times = [
         _times(same, counts)
@@ -461,7 +465,7 @@ def _times(same: Sequence[TimedCall], counted: TimedCall) -> Times:
 
 
 def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequence[int]) -> dict[str, str]:
-    """Return the conditions that times depend on, as far as the board reports them, and those that it does not."""
+    """Return the conditions that times depend on, as far as the board reports them, and the names of missing ones."""
     session = model.session
     of_cores = cores or conditions.online(session) or (0,)
     told = {
@@ -482,7 +486,7 @@ def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequen
 
 
 def _by_core(cores: Sequence[int], ask: Callable[[int], str]) -> str:
-    """Return an answer that all cores give, or each answer with the cores that give it."""
+    """Return the answer that all cores give; if they differ, each answer with its cores."""
     found: dict[str, list[int]] = {}
     for core in cores:
         found.setdefault(ask(core), []).append(core)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.quantize`: a float model in, an ONNX model in QDQ form or with narrow weights out, with its accuracy."""
+"""`arm_ext.quantize`: quantises a float model to ONNX in QDQ form, or its weights only, and measures its accuracy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ _TAKEN = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeOptions(ModelOptions):
-    """The options of `quantize`; of `Options` it takes `shapes`, `values`, `preprocess`, `state` and `calibration`.
+    """The options of `quantize`; of `Options` it has `shapes`, `values`, `preprocess`, `state` and `calibration`.
 
     What is written has no inputs of `values`, and static `shapes`; with `weights` the comparison alone is of these
     shapes. With `state` samples are consecutive steps.
@@ -174,13 +174,14 @@ def quantize(
     source, path = Path(model), Path(output)
     if data is None and (how is None or o.correct):
         raise UsageError(
-            f"--data: {'--correct takes' if o.correct else 'activations take'} calibration samples, an .npz with an "
-            "array an input, or a folder of images; --weights int8 and int4 alone need none"
+            f"--data is missing: {'--correct' if o.correct else 'quantising activations'} needs calibration "
+            "samples: an .npz file with one array for each input, or a folder of images; --weights int8 and "
+            "int4 alone need no samples"
         )
     _check_files(source, data, path)
     npu = NpuOptions(o.npu) if isinstance(o.npu, str) else o.npu
     if o.max_drop is not None or npu is not None:
-        resolve(target, None)  # a name that does not exist is told before any work
+        resolve(target, None)  # an unknown target is reported before any work
     if npu is not None:
         check_npu(npu)
     progress("quantize")
@@ -205,13 +206,13 @@ def quantize(
         int16=o.int16,
         float16=o.float16,
     )
-    # What is wrong with the metric is told before any work.
+    # A faulty metric is reported before any work.
     judged = chosen_metric(o.metric, arrays, quantizer.samples)
     if o.state or o.state_init is not None:
         with_states(import_onnx(quantizer.float_model(fixed)), steps.pairs, steps.initial)
     gate = Gate(max_drop=o.max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
-    # It measures the float model, which tells what is wrong with a function of the user's.
+    # It measures the float model, and so reports faults of a user's metric function.
     judge = None if judged is None else _judge(quantizer, whole or quantizer, fixed, judged, gate, steps)
     mixed = None
     if o.max_drop is not None and judge is not None:
@@ -221,7 +222,7 @@ def quantize(
     made = quantizer.quantized(fixed, *chosen)
     if mixed is not None and not any(node.op_type == DEQUANTIZE for node in made.graph.node):
         raise ModelError(
-            f"{source.stem}: {mixed.bound} holds with all {len(mixed.layers)} layers in float alone, which leaves "
+            f"{source.stem}: {mixed.bound} holds only with all {len(mixed.layers)} layers in float, which leaves "
             "nothing to quantise; "
             + (
                 "allow a larger --max-drop, or compile the float model"
@@ -231,13 +232,13 @@ def quantize(
         )
     if how is not None:
         made = with_dims_of(made, read_onnx(float_model)[0])
-    # What the model has for states, it keeps.
+    # The quantised model keeps the states' default values of its source.
     made.graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in quantizer.defaults.items())
     progress("compare")
     with temporary() as folder:
         against = float_model
         if {"equalize", "smooth"} & set(o.correct):
-            # Channels that were rescaled are compared with those of a float model that has them so, too.
+            # Rescaled channels are compared with a float model whose channels are rescaled, too.
             against = _written(quantizer.float_model(fixed), folder / f"{source.stem}.onnx")
         try:
             report = accuracy(
@@ -272,7 +273,7 @@ def _check_choices(options: QuantizeOptions) -> None:
 
 
 def _check_nodes(**options: Sequence[str]) -> None:
-    """Check the options that are lists of source nodes' names."""
+    """Check the options that are lists of node names."""
     for option, names in options.items():
         for name in names:
             check_type(option, name, str)
@@ -293,7 +294,7 @@ def _arrays(
     inputs: Callable[[], tuple[TensorSpec, ...]],
     preprocess: Preprocess | str | Path | None,
 ) -> Mapping[str, npt.NDArray[Any]]:
-    """Return the samples of each input, along a first axis; without data, one random sample."""
+    """Return samples: input → array with samples along the first axis; without data, one random sample."""
     if data is not None:
         return read_samples(data, inputs, preprocess, "calibration samples, an array an input")
     drawn = zip(inputs(), random_inputs(inputs()), strict=True)
@@ -307,7 +308,7 @@ def _written(model: onnx.ModelProto, path: Path) -> Path:
 
 
 def _others(source: onnx.ModelProto | Path, only: Sequence[str]) -> list[str]:
-    """Return the names of all nodes but some."""
+    """Return the names of all nodes except those in `only`."""
     proto, name, _ = read_onnx(source)
     name_nodes(proto.graph)
     nodes = [node.name for node in proto.graph.node]
@@ -326,10 +327,10 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
     group = GROUP if group is None else group
     check_type("group", group, int)
     if group < 1:
-        raise UsageError(f"--group {group}: a group has one weight or more; {GROUP} and 128 are usual")
+        raise UsageError(f"--group {group}: a group has at least one weight; {GROUP} and 128 are usual")
     if group > _MOST_OF_GROUP:
         raise UsageError(
-            f"--group {group}: a group has {_MOST_OF_GROUP} weights at most; {GROUP} and 128 are usual"
+            f"--group {group}: a group has at most {_MOST_OF_GROUP} weights; {GROUP} and 128 are usual"
         )
     return WeightOnly(weights, group)
 
@@ -337,7 +338,10 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
 def _refuse_activations(
     calibration: Method, correct: Sequence[Correction], others: Mapping[str, bool]
 ) -> None:
-    """Refuse options for activations in integers; `others` says which of some options are given."""
+    """Refuse options that only affect integer activations.
+
+    `others` maps further such options to whether they are given.
+    """
     asked = {
         f"--calibration {calibration}": calibration != "minmax",
         **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},
@@ -345,7 +349,7 @@ def _refuse_activations(
     }
     if found := [name for name, given in asked.items() if given]:
         raise UsageError(
-            f"{found[0]} does not go with --weights: activations stay in float; leave one of the two out"
+            f"{found[0]} cannot be combined with --weights, which leaves activations in float; leave one of the two out"
         )
 
 
@@ -358,10 +362,10 @@ def _inputs(source: onnx.ModelProto | Path, shapes: Shapes) -> tuple[TensorSpec,
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:
-    """Refuse corrections that rescale channels: the baseline of the accuracy would be a rescaled, pruned model."""
+    """Refuse corrections that rescale channels: the accuracy's baseline would be a rescaled, pruned model."""
     if found := [each for each in correct if each in ("equalize", "smooth")]:
         raise UsageError(
-            f"--sparsity and --correct {found[0]} do not go together; quantise a model that was pruned before"
+            f"--sparsity and --correct {found[0]} cannot be combined; quantise a model that was pruned before"
         )
 
 
@@ -372,8 +376,8 @@ def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tup
     pruned, nodes = prune_two_of_four(proto)
     if not nodes:
         raise ModelError(
-            f"{name}: there is nothing to prune 2:4: no Conv of one group, MatMul or Gemm has constant weights for "
-            f"{LEAST} input channels or more"
+            f"{name}: it has no weights to prune 2:4: no Conv of one group, MatMul or Gemm has constant weights for "
+            f"at least {LEAST} input channels"
         )
     return pruned, nodes
 
@@ -381,7 +385,7 @@ def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tup
 def _judge(
     quantizer: Quantizer, whole: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, steps: OnnxStates
 ) -> Judge:
-    """Return what measures models on the samples; `whole` has the float model with all weights."""
+    """Return the `Judge` that measures quantised models on the samples; `whole` quantises the unpruned float model."""
     source = whole.float_model(shapes)
     carried = {name: output for name, output in steps.pairs.items() if name not in quantizer.given}
     return Judge.of_onnx(source.graph.name, source, quantizer.feeds(), metric, gate.holds, carried)
@@ -396,7 +400,7 @@ def _mixed(
     target: str,
     npu: NpuOptions | None,
 ) -> MixedPrecision:
-    """Choose the layers in int16 and in float, so that the model is as fast as can be."""
+    """Choose the layers in int16 and in float that give the fastest model within the bounds."""
     return choose_precisions(
         Choices.of_onnx(Matching(source, quantizer.quantized(shapes)), partial(quantizer.quantized, shapes)),
         judge,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.run`: run a package on a board and check its outputs."""
+"""`arm_ext.run`: runs a package on a board and checks its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def on_board(
 
 
 def fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
-    """Return the package's first bucket that the values fit; the package itself if it has no buckets.
+    """Return the package's first bucket whose shapes the values match; the package itself if it has no buckets.
 
     Raises:
         UsageError: The package has several buckets, and none fits.
@@ -61,7 +61,7 @@ def fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
 def inputs_of(
     package: Package, defaults: Sequence[npt.NDArray[Any]], given: Mapping[str, npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
-    """Return all inputs in the model's order: the given values, and defaults for the others.
+    """Return all inputs in the model's order: the given values, and the defaults for the other inputs.
 
     Raises:
         UsageError: A value is of no input, or of another shape or dtype.
@@ -78,7 +78,7 @@ def inputs_of(
 
 
 def returned_by_step(package: Package) -> list[str]:
-    """Return the names of the outputs of `step`: those that are no states, or all if every output is a state."""
+    """Return the names of the outputs of `step`: those that are not states, or all if every output is a state."""
     states = {state.output for state in package.manifest.states}
     names = [tensor.name for tensor in package.manifest.outputs]
     return [name for name in names if name not in states] or names
@@ -108,12 +108,12 @@ def run_steps(
     states = [state.input for state in package.manifest.states]
     if not states:
         raise UsageError(
-            f"{package.path}: keeps no state, so there are no steps; --state IN=OUT of compile makes an output the "
+            f"{package.path}: has no state, so it has no steps; compile --state IN=OUT makes an output the "
             "next value of an input"
         )
     if kept := [name for name in given if name in states]:
         raise UsageError(
-            f"--input {kept[0]}: is a state, which the package keeps from step to step; what it begins with is of "
+            f"--input {kept[0]}: is a state, which the package keeps from step to step; its initial value is set of "
             "--state-init of compile"
         )
     ranks = {tensor.name: len(tensor.shape) for tensor in package.manifest.inputs}
@@ -128,11 +128,11 @@ def run_steps(
 
 
 def _at(name: str, value: Array, ranks: Mapping[str, int], step: int, count: int) -> Array:
-    """Return the value of an input for one step."""
+    """Return the value of an input for one step: the step's own, or the same for all steps."""
     if value.ndim != ranks.get(name, value.ndim) + 1:
         return value
     if len(value) != count:
-        raise UsageError(f"--input {name}: has values of {len(value)} steps, and --steps says {count}")
+        raise UsageError(f"--input {name}: has values of {len(value)} steps, but --steps is {count}")
     return np.asarray(value[step])
 
 
@@ -270,12 +270,12 @@ def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[A
     if steps:
         model.reset()
         steps.append(model.step(inputs))
-        model.reset()  # for the next of a package's shapes
+        model.reset()  # so that the next bucket starts from the initial states
     return steps
 
 
 def _check_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
-    """Compare each output of `step` with the self-test, all steps together."""
+    """Compare each output of `step` with the self-test, with all steps stacked in one array."""
     what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
     return tuple(
         _compared(
@@ -313,7 +313,7 @@ def run_many(
 
 
 def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
-    """Classify labelled inputs and return how many were right, and how many there were.
+    """Classify labelled inputs; return the number of correct results, and the number of inputs.
 
     Args:
         package: A classifier with one input and one output.
@@ -324,7 +324,9 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
     spec = _single_input(package)
     arrays = read_npz(labelled, "arrays 'inputs' and 'labels'")
     if missing := [name for name in ("inputs", "labels") if name not in arrays]:
-        raise UsageError(f"{labelled}: has no array '{missing[0]}', but {', '.join(arrays) or 'none at all'}")
+        raise UsageError(
+            f"{labelled}: has no array '{missing[0]}'; its arrays: {', '.join(arrays) or 'none'}"
+        )
     inputs, labels = arrays["inputs"], arrays["labels"]
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise UsageError(
@@ -333,7 +335,7 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
     if not inputs.ndim or not len(labels) or len(inputs) != len(labels):
         count = len(inputs) if inputs.ndim else 0
         raise UsageError(
-            f"{labelled}: {count} inputs with {len(labels)} labels; expected as many, and one at least"
+            f"{labelled}: {count} inputs and {len(labels)} labels; expected equal numbers, at least one"
         )
     samples = (
         [sample.reshape(spec.shape) for sample in inputs]
@@ -351,6 +353,6 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
 def _single_input(package: Package) -> TensorSpec:
     if len(package.manifest.inputs) != 1:
         raise UsageError(
-            f"--accuracy takes a model with one input; this one has {len(package.manifest.inputs)}"
+            f"--accuracy needs a model with one input; this one has {len(package.manifest.inputs)}"
         )
     return package.manifest.inputs[0].spec()

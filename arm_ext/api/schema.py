@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON schemas of what the tool writes, made from the records."""
+"""JSON schemas of the documents that the tool writes, generated from their records."""
 
 from typing import Literal
 

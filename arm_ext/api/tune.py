@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.tune_model`: try other parameters for a model's kernels on boards, and record the measurements."""
+"""`arm_ext.tune_model`: tries other parameters for a model's kernels on boards, and records the measurements."""
 
 import logging
 import math
@@ -39,7 +39,7 @@ _MINUTE = 60
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(Options):
-    """The options of `tune_model` beside those of `compile` that it takes.
+    """The options of `tune_model` that `compile` does not have.
 
     Attributes:
         jobs: Number of processes on this machine.
@@ -72,7 +72,7 @@ def tune_model(
     on_progress: OnProgress = lambda progress: None,
     **more: Any,
 ) -> TuneReport:
-    """Tune a model's kernels; each trial is in the database before the next begins.
+    """Tune a model's kernels; the result of each trial is stored in the database before the next trial starts.
 
     Processes are started that import the caller's main module: a script of yours calls this under
     `if __name__ == "__main__"`. KeyboardInterrupt ends the search and is no error; what was found is kept.
@@ -106,7 +106,7 @@ def tune_model(
     left = _countdown(o.budget)
     until = math.inf if o.budget is None else began + o.budget * _MINUTE
     with Fleet(profile, o.rerank or board, o.jobs, until) as fleet:
-        # Not before the board is there, so that a wrong name leaves no folder behind.
+        # Only after the boards are connected, so that a wrong board name leaves no empty folder.
         database = Database(db, create=o.rerank is None)
         records = _usable(database)
         recorded = Recorded(fleet, database, o.seed)
@@ -120,7 +120,7 @@ def tune_model(
                 measure_best(found, watched, own, o.top, _over(left))
                 return
             _preflight(progress.rows[0].task, recorded)
-            recorded.reused = 0  # the search begins with the same candidate
+            recorded.reused = 0  # the search starts with the same candidate, which is then measured again
             search.tune(found, watched, seed=o.seed, trials=o.trials, until=_over(left), records=records)
 
         stopped = _run(work, left)
@@ -143,7 +143,7 @@ def tune_model(
 
 
 def _usable(database: Database) -> list[Record]:
-    """Return the records that may be used; warn once of others."""
+    """Return the valid records; log one warning about invalid ones."""
     records, faults = sound(database.all())
     if sentence := told(database.folder, database.skipped + faults):
         _LOG.warning(sentence)
@@ -156,7 +156,7 @@ def _matching(tasks: Sequence[Task], patterns: Sequence[str], model: str) -> lis
     taken = [task for task in tasks if not patterns or any(fnmatch(task.name, p) for p in patterns)]
     if not taken:
         names = ", ".join(task.name for task in tasks)
-        raise UsageError(f"--tasks {','.join(patterns)} names no task; the tasks are: {names}")
+        raise UsageError(f"--tasks {','.join(patterns)} matches no task; the tasks are: {names}")
     return taken
 
 
@@ -179,7 +179,7 @@ def _run(work: Callable[[], None], left: Callable[[], float | None]) -> Stopped:
 
 
 def _preflight(task: Task, measurer: Measurer) -> None:
-    """Measure the default of one task, which is right, before thousands of candidates fail for the same reason."""
+    """Measure the default of one task, before thousands of candidates fail for the same reason."""
     result = measurer.measure([(task, task.default)])[0]
     if result.failure:
         raise EnvError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.verify`: check without hardware that the payloads of a package compute the right values."""
+"""`arm_ext.verify`: checks without hardware that the payloads of a package compute the right values."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -31,7 +31,7 @@ PROVES_NOT = (
 
 
 class RunComparison(BaseModel):
-    """Comparison of one run of a region's payload: its bytes, and how many differ from the reference and the CPU."""
+    """One run of a region's payload: its output bytes, and how many differ from the reference model and the CPU."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +47,7 @@ class RunComparison(BaseModel):
 
 
 class RegionVerdict(BaseModel):
-    """The runs of one region."""
+    """The comparisons of all runs of one region's payload."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,7 +57,7 @@ class RegionVerdict(BaseModel):
 
 
 class VerifyReport(BaseModel):
-    """Results of `verify --npu`, and what they prove."""
+    """Results of `verify --npu`, with a statement of what they prove."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,7 +87,7 @@ def verify(package: AnyPackage) -> VerifyReport:
     require_packages()
     pkg = package_of(package)
     if pkg.manifest.npu is None:
-        raise UsageError(f"{pkg.path}: was compiled without --npu; there is no payload to verify")
+        raise UsageError(f"{pkg.path}: was compiled without --npu, so it has no payload to verify")
     return VerifyReport(
         accelerator=pkg.manifest.npu.accelerator,
         regions=tuple(_verdict(pkg, region) for region in pkg.manifest.npu.regions),
@@ -107,7 +107,7 @@ def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:
 
 
 def _more_inputs(region: NpuRegion) -> Iterator[tuple[str, list[npt.NDArray[Any]]]]:
-    """Yield further inputs: random ones over the whole range of a type, and its ends, where sums are greatest."""
+    """Yield further inputs: random ones over the type's range, and its minimum and maximum, where sums are largest."""
     rng = np.random.default_rng(_SEED)
     limits = [(tensor.shape, np.iinfo(tensor.dtype)) for tensor in region.inputs]
     yield (
@@ -125,7 +125,7 @@ def _compared(
     inputs: Sequence[npt.NDArray[Any]],
     cpu: Sequence[npt.NDArray[Any]] | None = None,
 ) -> RunComparison:
-    # Not above: what runs it is installed with Vela, and was checked for.
+    # Not imported above: its packages are installed with Vela, and were checked before.
     from arm_ext.ethosu.tosa.reference import run_reference
 
     outputs = model.run(payload, list(inputs))
@@ -138,7 +138,7 @@ def _compared(
 
 
 def _differing(outputs: Sequence[npt.NDArray[Any]], others: Sequence[npt.NDArray[Any]]) -> int:
-    """Return the number of bytes that differ; an output whose type or size differs counts as a whole."""
+    """Return the number of bytes that differ; if type or size of an output differs, all its bytes count."""
     pairs = [(one.tobytes(), other.tobytes()) for one, other in zip(outputs, others, strict=True)]
     return sum(
         int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))

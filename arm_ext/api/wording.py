@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error messages that name options of the command line, reworded with the arguments of the Python API."""
+"""Translation of error messages: options of the command line become arguments of the Python API."""
 
 import functools
 import re
@@ -11,7 +11,7 @@ from arm_ext.common.errors import ArmExtError
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# By option the argument, where the name is another one than with underscores.
+# Option → argument, where the names differ by more than dashes and underscores.
 _ARGUMENTS = {"shape": "shapes", "input": "inputs", "plugin": "plugins", "without-kernel": "without"}
 
 _SAME = (
@@ -61,7 +61,10 @@ _COMMAND = re.compile(r"(?:`[^`]*`|\barm-ext [a-z-]+[^.;]*|\bpython -m [^.;]*|\b
 
 
 def in_python(text: str) -> str:
-    """Return a message with arguments in place of options: "--npu-ops" becomes "npu_ops", commands stay."""
+    """Return a message with options replaced by arguments: "--npu-ops" becomes "npu_ops".
+
+    Command lines stay unchanged.
+    """
     parts, at = [], 0
     for command in _COMMAND.finditer(text):
         parts += [_arguments(text[at : command.start()]), command[0]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boards: one interface to the emulated one, this machine, and those reached over the network."""
+"""Boards: one interface to the emulated board, this machine, and boards that are reached over the network."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def check_cores(spec: str, cores: Sequence[int]) -> None:
         raise UsageError("--cores: a virtual board counts instructions and has no cores to choose from")
     if cores and kind != "local":
         raise UsageError(
-            f"--cores: board {spec} is served elsewhere; start its server on these cores: "
+            f"--cores: the server of board {spec} is not started here; start it on these cores: "
             f"taskset -c {cores_text(cores)} python -m tvm.exec.rpc_server"
         )
 
@@ -72,7 +72,7 @@ def open_board(
             cpu, counting=counting, threads=threads, timeout=timeout, caches=caches, calls=calls
         )
     if counting:
-        raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")
+        raise UsageError(f"board {spec} does not count instructions; use virtual or virtual:CPU")
     if parsed.kind == "local":
         return LocalBoard(timeout, cores)
     if parsed.kind == "tracker":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one interface of all boards."""
+"""The interface of all boards."""
 
 import platform
 import tempfile
@@ -65,7 +65,7 @@ class Board:
             session.close()
 
     def ask(self, session: BoardSession) -> BoardInfo:
-        """Query the board behind a session, since each session may be with another board.
+        """Query the board of a session, since the sessions of a tracker may be with different boards.
 
         Raises:
             EnvError: The board cannot load a module.
@@ -73,7 +73,8 @@ class Board:
         text = self._probe(session)
         if "machine aarch64" in text:
             return read_probe(text)
-        # A server on x86 is the full TVM, whose LLVM detects the CPU. A map stays on the board: its text is fetched.
+        # A server on x86 is a full TVM, whose LLVM detects the CPU. The map of features stays on the board; only
+        # its text is transferred.
         cpu = str(session.function("target.llvm_get_system_cpu")())
         flags = session.function("tvm.codegen.llvm.GetHostCPUFeatures")()
         return read_probe(text, cpu, str(session.function("ffi.ReprPrint")(flags)))
@@ -81,7 +82,7 @@ class Board:
     def require(
         self, features: Iterable[str], info: BoardInfo | None = None, *, so: Path | None = None
     ) -> None:
-        """Refuse a board that is another machine or lacks a feature, before a program can die of it.
+        """Refuse a board that has another architecture or lacks a feature, which would crash the program there.
 
         Args:
             features: LLVM's names, such as "dotprod".
@@ -98,11 +99,11 @@ class Board:
         if missing:
             raise EnvError(
                 f"board {self.name} ({info.cpu}) lacks {', '.join(missing)}; compile with "
-                f"--mattr={','.join('-' + name for name in missing)}, or take a board that has it"
+                f"--mattr={','.join('-' + name for name in missing)}, or use a board that has it"
             )
 
     def load(self, so: Path, sha256: str = "") -> LoadedModel:
-        """Upload and load a model.so, in place of the one loaded before.
+        """Upload and load a model.so, which replaces the one loaded before.
 
         Args:
             so: Path of model.so.
@@ -126,7 +127,7 @@ class Board:
         return self._model
 
     def _loaded(self, session: BoardSession, so: Path, sha256: str, *, emulated: bool) -> LoadedModel:
-        """Load a model.so; where it cannot be loaded, it is the file that is wrong, and not a model."""
+        """Load a model.so; errors are those of the file, and not of a model."""
         try:
             return LoadedModel(session, so, sha256, dump=self.dump, emulated=emulated)
         except ModelError as error:
@@ -138,18 +139,18 @@ class Board:
             raise UsageError(f"{so}: crashes when board {self.name} loads it") from error
 
     def has_crashed(self) -> bool:
-        """Whether it is known that the last session ended by a crash of what ran in it."""
+        """Whether the last session is known to have ended with a crash of its program."""
         return False
 
     def require_real(self, info: BoardInfo) -> None:
-        """Refuse an emulated board, where a time is wanted.
+        """Refuse an emulated board for a measurement of time.
 
         Raises:
             EnvError: The board is emulated.
         """
         if info.emulated:
             raise EnvError(
-                f"board {self.name} is emulated: times taken there mean nothing; take --board virtual, which counts "
+                f"board {self.name} is emulated: times measured there mean nothing; use --board virtual, which counts "
                 "instructions, or a real one"
             )
 
@@ -185,7 +186,7 @@ class Board:
             try:
                 with session.waiting_at_most(_PROBE_SECONDS):
                     module = session.load(probe_module(machine))
-            except ModelError as error:  # the probe is built for another architecture than the board's
+            except ModelError as error:  # the probe is built for another architecture than that of the board
                 refusal = error
             else:
                 with session.guard():

@@ -40,7 +40,7 @@ class TimedCall:
 
 @dataclass(frozen=True)
 class Watch:
-    """Overhead of timing calls, and the counters that are read.
+    """The overhead of timing calls, and the counters that are read.
 
     Attributes:
         overhead_seconds: Seconds measured for an empty call; they are subtracted from the times.

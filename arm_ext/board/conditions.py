@@ -25,7 +25,7 @@ def threads(session: BoardSession) -> int:
 
 
 def online(session: BoardSession) -> tuple[int, ...]:
-    """Return the numbers of the cores that are online; none if the board does not report them."""
+    """Return the numbers of the online cores; () if the board does not report them."""
     text = _first_line(session, _ONLINE)
     return () if text == UNKNOWN else parse_cores(text)
 
@@ -66,5 +66,5 @@ def _first_line(session: BoardSession, path: str) -> str:
             content = bytes(session.function("tvm.rpc.server.download")(path))
     except ModelError:
         return UNKNOWN
-    # The server reads as many bytes as the file's size says, a page in sysfs, and pads with zeros.
+    # The server reads as many bytes as the size of the file says (in sysfs, a page), and pads with zeros.
     return content.partition(b"\n")[0].partition(b"\0")[0].decode() or UNKNOWN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the emulator of a virtual board with as few rights as Linux lets us take away without being root.
+"""Runs the emulator of a virtual board with as few rights as Linux can enforce without root.
 
 A model.so is a program, and QEMU's user mode hands its system calls on to this machine. So a separate process, which
 runs this file as a script without the package, gives up rights and then executes the emulator. It stays as the
@@ -51,8 +51,8 @@ OFF = "ARM_EXT_CONFINE"
 _X86 = platform.machine() == "x86_64"
 _AUDIT_ARCH = 0xC000003E if _X86 else 0xC00000B7
 
-# System calls that are allowed: name → number on x86-64 and on arm64, None where there is no such call. Those that only
-# x86-64 has are older forms of the others, which some C libraries still use.
+# System calls that are allowed: name → number on x86-64 and on arm64; None where a call does not exist. Those that
+# only x86-64 has are older forms of other calls, and some C libraries still use them.
 _CALLS: dict[str, tuple[int | None, int | None]] = {
     # memory
     "mmap": (9, 222),
@@ -99,7 +99,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "time": (201, None),
     "times": (100, 153),
     "getrusage": (98, 165),
-    # facts about the process and the system
+    # calls that return facts about the process and the system
     "getpid": (39, 172),
     "getppid": (110, 173),
     "getuid": (102, 174),
@@ -192,7 +192,8 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "listen": (50, 201),
     "connect": (42, 203),
 }
-# Calls that give a way out of the board, and that models do not need: the supervisor lets only the server do them.
+# Calls by which a program could reach beyond the board and that models do not need: the supervisor allows them only
+# to the server.
 _OF_THE_SERVER = ("clone", "fork", "vfork", "execve", "socket", "bind", "listen", "connect")
 # Calls by which this program confines itself, and memfd_create. The filter reports memfd_create as missing, so that
 # QEMU writes the text that it shows as /proc/self/maps to a file in the board's folder, not to memory that no limit
@@ -208,7 +209,7 @@ _OTHER_CALLS = {
 _MEMFD_CREATE, _CAPSET, _SECCOMP, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
     numbers[0 if _X86 else 1] for numbers in _OTHER_CALLS.values()
 )
-# System calls from this number on have the same number on all machines, and C libraries do without those missing.
+# From this number on, system calls have the same number on all machines; C libraries have fallbacks for them.
 _OPTIONAL = 424
 
 _CLONE_THREAD, _MSG_FASTOPEN, _SIGN = 0x10000, 0x20000000, 0x80000000
@@ -223,11 +224,11 @@ _FCNTL = (
     fcntl.F_GETFL,
     fcntl.F_SETFL,
 )
-# TCGETS and TCGETS2, which isatty asks; FIONCLEX, FIOCLEX, FIONBIO and FIONREAD.
+# TCGETS and TCGETS2 (for isatty), FIONCLEX, FIOCLEX, FIONBIO and FIONREAD.
 _IOCTL = (0x5401, 0x802C542A, 0x5450, 0x5451, 0x5421, 0x541B)
 # PR_SET_PDEATHSIG, PR_SET_NAME, PR_GET_NAME and PR_SET_VMA, which names memory of the process.
 _PRCTL = (1, 15, 16, 0x53564D41)
-_X32 = 0x40000000  # the other table of system calls that a process of x86-64 has
+_X32 = 0x40000000  # flag of the second table of system calls (x32) on x86-64
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
@@ -250,10 +251,10 @@ _WITH_TRUNCATE, _WITH_TCP, _WITH_SCOPES = 3, 4, 6
 _CPU_SECONDS = 12 * 3600
 _FILE_BYTES = 16 << 30
 _OPEN_FILES = 4096
-# Address space that the emulator and the runtime reserve and do not use.
+# Address space that the emulator and the runtime reserve without using it.
 _RESERVED_BYTES = 8 << 30
-# Processes that the same user's other programs may start meanwhile; the kernel counts all processes of a user together,
-# and does not count root's.
+# Number of processes that other programs of the same user may start meanwhile; the kernel counts all processes of a
+# user together, except root's.
 _SPARE_PROCESSES = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -279,7 +280,7 @@ class Support:
         return f"Landlock {self.landlock}, seccomp" if self.landlock else "seccomp"
 
     def lacks(self) -> list[str]:
-        """Return what a model on a virtual board could do on this machine although it should not, in words."""
+        """Return sentences about what a model on a virtual board could do on this machine although it should not."""
         lacks = []
         if not self.landlock:
             lacks.append("read and write your files")
@@ -303,7 +304,7 @@ class Support:
 
 
 def support() -> Support:
-    """Return which features this kernel has."""
+    """Return the features of this kernel."""
     if os.environ.get(OFF) == "no" or platform.machine() not in ("x86_64", "aarch64"):
         return Support(0, seccomp=False, supervised=False)
     landlock = _libc.syscall(_LANDLOCK_CREATE, None, 0, 1)
@@ -313,7 +314,7 @@ def support() -> Support:
 
 
 def _can_supervise() -> bool:
-    """Return whether a filter can ask a supervisor.
+    """Return whether a seccomp filter can ask a supervisor.
 
     A process has one supervisor at most, and what runs us may be it already. So a filter that allows everything is
     installed, in a thread, since it holds for the thread that installs it and ends with that.
@@ -368,12 +369,14 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
             )
         os._exit(1)
     theirs.close()
-    _, ancillary, *_ = ours.recvmsg(1, socket.CMSG_SPACE(4))  # no data if the child ended before it sent any
+    _, ancillary, *_ = ours.recvmsg(
+        1, socket.CMSG_SPACE(4)
+    )  # no data if the child ended before it could send any
     for _level, _kind, data in ancillary:
         _answer(array.array("i", data)[0], child)
     _, status = os.waitpid(child, 0)
     for path in paths:
-        # The board's folder: the child has emptied it, but has no right to remove it.
+        # The board's folder: the child has emptied it, but may not remove it.
         with contextlib.suppress(OSError):
             if path[0] == "w":
                 Path(path[1:]).rmdir()
@@ -381,7 +384,7 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
 
 
 def _answer(listener: int, server: int) -> None:
-    """Allow the system calls that the filter reports if the server makes them, until none of its processes is left."""
+    """Allow the reported system calls if the server makes them, until none of its processes is left."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     while True:
@@ -404,7 +407,7 @@ def _confine(has: Support, port: int, paths: Sequence[str], supervisor: socket.s
     _call("prctl", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     if has.landlock:
         _restrict_files(has.landlock, port, paths)
-    # Version 3 of the interface, this process; no capability in any set.
+    # Version 3 of the interface, for this process; all sets of capabilities are empty.
     header, none = struct.pack("=Ii", 0x20080522, 0), bytes(24)
     _call("capset", _libc.syscall(_CAPSET, header, none))
     listeners: list[int] = []
@@ -470,7 +473,7 @@ def _restrict_files(version: int, port: int, paths: Sequence[str]) -> None:
 
 
 def _filter(has: Support, port: int) -> list[int]:
-    """Start filtering system calls; return the descriptor by which the supervisor is asked, if there is one."""
+    """Start filtering system calls; return the supervisor's descriptors, [] without a supervisor."""
     program = b"".join(_program(supervised=has.supervised, connects=bool(port)))
     listener = _call("seccomp", _install(program, _NEW_LISTENER if has.supervised else 0))
     return [listener] if has.supervised else []
@@ -483,7 +486,7 @@ def _install(program: bytes, flags: int) -> int:
 
 
 def _program(*, supervised: bool, connects: bool) -> list[bytes]:
-    """Return the filter in instructions of classic BPF."""
+    """Return the seccomp filter as classic BPF instructions."""
     allow, refuse, absent = (
         _return(_RET_ALLOW),
         _return(_RET_ERRNO | errno.EPERM),
@@ -506,7 +509,7 @@ def _program(*, supervised: bool, connects: bool) -> list[bytes]:
 
 
 def _checks(allow: bytes, refuse: bytes, of_the_server: bytes) -> dict[str, list[bytes]]:
-    """Return instructions for the system calls whose arguments decide whether they are allowed."""
+    """Return BPF instructions for the system calls whose arguments decide whether they are allowed, by name."""
     unless_fastopen = [_and(_MSG_FASTOPEN), _skip_if(0, 1), refuse, allow]  # MSG_FASTOPEN connects on send
     is_tcp = [*_must_be(0, [socket.AF_INET], refuse), _argument(1), _and(_TYPE_OF_SOCKET)]
     return {
@@ -529,14 +532,17 @@ def _checks(allow: bytes, refuse: bytes, of_the_server: bytes) -> dict[str, list
 
 
 def _must_be(index: int, values: Sequence[int], refuse: bytes) -> list[bytes]:
-    """Return instructions that refuse a system call unless an argument is one of the values."""
+    """Return BPF instructions that refuse a system call unless an argument has one of the values."""
     to_end = range(len(values), 0, -1)
     jumps = [_skip_if(value, count) for value, count in zip(values, to_end, strict=True)]
     return [_argument(index), *jumps, refuse]
 
 
 def _on(number: int, then: Sequence[bytes]) -> list[bytes]:
-    """Return instructions that apply `then` to a system call; it ends with a return. They keep the loaded number."""
+    """Return BPF instructions that run `then`, which ends with a return, for one system call.
+
+    They keep the loaded number.
+    """
     return [_skip_unless(number, len(then)), *then]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The warning before a package that was compiled elsewhere runs for the first time, as it is code by somebody else."""
+"""The warning before the first run of a package that was compiled elsewhere, since it is code of unknown origin."""
 
 import logging
 from pathlib import Path

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Information that a board reports on itself: CPU features under LLVM's names, cores, versions."""
+"""Information that a board reports about itself: CPU features by LLVM's names, cores, versions."""
 
 import re
 from dataclasses import dataclass
 
-# Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h) and LLVM's name for what they promise
-# (llvm/lib/Target/AArch64/AArch64Features.td).
+# Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h), with LLVM's names for the features
+# that they indicate (llvm/lib/Target/AArch64/AArch64Features.td).
 _HWCAP = {
     0: "fp-armv8",
     1: "neon",

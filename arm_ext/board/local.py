@@ -17,11 +17,11 @@ from arm_ext.common.errors import EnvError, UsageError
 
 # Imports all of TVM.
 _START_SECONDS = 120
-# Time from the end of a connection until the server has logged the crash that ended the connection.
+# Time between the end of a connection by a crash and the server's log entry about it.
 _CRASH_SECONDS, _POLL_SECONDS = 5, 0.02
-# TVM's server takes the first free port of a range. Below Linux's ephemeral ports, 32768 and up.
+# TVM's server uses the first free port of a range, here below Linux's ephemeral ports, which begin at 32768.
 _PORTS = range(20000, 32000, 100)
-# TVM's server logs this when a crash in a session ends the server; the port stays open, but nobody answers.
+# TVM's server logs this when a crash in a session ends the server; its port stays open, but does not answer.
 _CRASHED = "exited unsuccessfully"
 
 
@@ -71,7 +71,7 @@ class LocalBoard(Board):
         self._process.close()
 
 
-# Narrows the process to the cores in the first argument, then becomes the command after it.
+# Restricts the process to the cores in the first argument, and then executes the command that follows.
 _PIN = "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[1].split(','))); os.execv(sys.argv[2], sys.argv[2:])"
 
 
@@ -83,8 +83,8 @@ def _check_allowed(cores: Sequence[int]) -> None:
         )
 
 
-# The same as tvm.exec.rpc_server, in one process instead of two that import TVM, and without PyTorch, which TVM imports
-# if it is installed: starting takes 2 CPU seconds instead of 9.
+# Equivalent to tvm.exec.rpc_server, but in one process instead of two that import TVM, and without PyTorch, which
+# TVM imports if it is installed: starting takes 2 CPU seconds instead of 9.
 _SERVE = """
 import logging, sys
 sys.modules["torch"] = None
@@ -101,7 +101,7 @@ def _start(cores: Sequence[int]) -> tuple[ServerProcess, int]:
     env = {}
     if cores:
         server = [sys.executable, "-P", "-c", _PIN, ",".join(map(str, cores)), *server]
-        # TVM's threads would bind themselves to cores of its choice.
+        # Otherwise TVM's threads would bind themselves to cores of TVM's choice.
         env = {
             "TVM_BIND_THREADS": "0",
             "TVM_NUM_THREADS": os.environ.get("TVM_NUM_THREADS", str(len(cores))),

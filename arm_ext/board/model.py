@@ -18,13 +18,14 @@ from arm_ext.common.npu_status import STATUS, NpuStatus
 from arm_ext.common.trace import ModelCode, Trace, code_ranges
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
-# The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
+# Number of warm-up inferences before counting: the first ones split fresh heap memory, which takes some 3000 more
+# instructions in malloc.
 _COUNT_WARMUP = 3
 # The first inference between the plugin's marks only fills its caches.
 _COUNTED = 2
-# Most kernel calls in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
+# Maximum number of kernel calls in an inference, as of a graph of 2,000 nodes in a loop of 10 iterations.
 _MOST_CALLS = 20_000
-_CLOSURE = "arm_ext_main"  # main or step with its inputs bound, for the timer
+_CLOSURE = "arm_ext_main"  # name of `main` or `step` with bound inputs, for the timer
 
 
 class LoadedModel:
@@ -57,7 +58,7 @@ class LoadedModel:
             with session.guard():
                 self._vm = VirtualMachine(self._module, session.device())
         except AttributeError as error:
-            raise ModelError("it is a shared library, but no model that TVM compiled") from error
+            raise ModelError("it is a shared library, but not a model compiled by TVM") from error
 
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Run one inference.
@@ -135,7 +136,7 @@ class LoadedModel:
 
     def _counted_code(self) -> ModelCode:
         if self._code is None:
-            raise UsageError("this board counts no instructions; take --board virtual")
+            raise UsageError("this board does not count instructions; use --board virtual")
         return self._code
 
     def count_calls(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
@@ -157,7 +158,10 @@ class LoadedModel:
         return self.count(inputs, steps=steps)
 
     def counted_so_far(self) -> Trace | None:
-        """Return the calls that had ended when a `count_calls` broke off; None if none had, or they cannot be read."""
+        """Return the calls that had ended when `count_calls` was interrupted.
+
+        None if there are none, or if unreadable.
+        """
         if self._dump is None or self._maps_text is None or self._code is None:
             return None
         try:
@@ -197,7 +201,7 @@ class LoadedModel:
         # Load the watcher only once: a second upload would overwrite the file that is loaded.
         self._watching = watching = self._watching or self.session.load(module)
         with self.session.guard():
-            # The evaluator runs the function once more, before it starts the clock.
+            # The evaluator runs the function once more before it starts the clock.
             self._vm.save_function(
                 _STEP if steps else _MAIN, _CLOSURE, *self._upload(inputs), include_return=False
             )
@@ -269,4 +273,4 @@ def _flat(outputs: object) -> Iterator[tvm.runtime.Tensor]:
     elif isinstance(outputs, tvm.runtime.Tensor):
         yield outputs
     else:
-        raise ModelError(f"the model returns {type(outputs).__name__}, which is no tensor")
+        raise ModelError(f"the model returns {type(outputs).__name__}, which is not a tensor")

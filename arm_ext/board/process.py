@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board server that we start: its process group and its folder are removed when it is closed or this process ends."""
+"""A board server started by this process.
+
+Its process group and folder are removed on close or when this process ends.
+"""
 
 import os
 import shutil
@@ -17,8 +20,8 @@ from arm_ext.common.errors import EnvError
 
 _STOP_SECONDS = 1
 _LOG = "log"
-_LOG_BYTES = 1 << 20  # most bytes that are read of a log, which a program on the board may fill
-# A shell that ends the whole group, itself included, with the command or with our end of the pipe.
+_LOG_BYTES = 1 << 20  # maximum number of bytes read from a log, which a program on the board may fill
+# A shell that kills the complete process group when the command ends or when the parent's end of the pipe closes.
 _GUARD = '("$@"; kill -9 0) & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
 _POLL_SECONDS = 0.02
 
@@ -61,7 +64,7 @@ class ServerProcess:
         self._stop = weakref.finalize(self, _stop, self._process, self.folder, log, os.getpid())
 
     def wait_for(self, sign: Callable[[str], str | None], seconds: float) -> str:
-        """Wait until the log contains what is looked for; return that.
+        """Wait until `sign` finds what it looks for in the log; return that.
 
         Args:
             sign: Given the log's text, returns what was looked for; None if it is not there yet.
@@ -79,7 +82,7 @@ class ServerProcess:
                 return found
             if ended or monotonic() > deadline:
                 self.close()
-                raise EnvError(log.strip()[-1000:] or "it ended without a word")
+                raise EnvError(log.strip()[-1000:] or "it ended without a message")
             sleep(_POLL_SECONDS)
 
     def log(self) -> str:
@@ -104,7 +107,7 @@ def guarded(command: Sequence[str]) -> list[str]:
 
 def _stop(process: subprocess.Popen[bytes], folder: Path, log: BinaryIO, owner: int) -> None:
     if os.getpid() != owner:
-        return  # a fork of the process that started the board
+        return  # a fork of the process that started the board must not stop it
     assert process.stdin is not None
     process.stdin.close()
     log.close()

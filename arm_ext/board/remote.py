@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boards that others run: an RPC server at an address, or one that a tracker hands out."""
+"""Boards that others serve: an RPC server at an address, or boards that a tracker assigns."""
 
 import socket
 import struct
@@ -13,7 +13,7 @@ from arm_ext.board.base import Board
 from arm_ext.board.session import BoardLostError, BoardSession, ServerAddress
 
 _TRACKER_SECONDS = 10
-# How long to wait for a board that somebody else holds.
+# Maximum time to wait for a board that another user has.
 _QUEUE_SECONDS = 60
 
 
@@ -38,7 +38,7 @@ class RemoteBoard(Board):
 
 
 class TrackedBoard(Board):
-    """Any board that `python -m tvm.exec.rpc_tracker` hands out for a key; each session may be with another one."""
+    """Any board that `python -m tvm.exec.rpc_tracker` assigns for a key; each session may be with another board."""
 
     def __init__(self, host: str, port: int, key: str, timeout: float) -> None:
         """Store the address of the tracker and the key; nothing is connected yet.
@@ -84,7 +84,7 @@ class TrackedBoard(Board):
         ]
 
     def _request(self) -> ServerAddress:
-        """Get a board's address and its match key, which holds for one connection."""
+        """Get a board's address and its match key, which is valid for one connection."""
         with self._connected() as tracker:
             host, port, key = self._granted(tracker)
         return ServerAddress(host, port, key, self.name)
@@ -119,4 +119,4 @@ class TrackedBoard(Board):
 def _greet(tracker: socket.socket) -> None:
     tracker.sendall(struct.pack("<i", protocol.RPC_TRACKER_MAGIC))
     if struct.unpack("<i", protocol.recvall(tracker, 4))[0] != protocol.RPC_TRACKER_MAGIC:
-        raise ValueError("what listens there speaks another protocol")
+        raise ValueError("the server at this address uses another protocol")

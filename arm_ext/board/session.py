@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An RPC session with a board: every wait has a limit, and every way in which it can fail has a message."""
+"""An RPC session with a board; every wait has a time limit, and every failure has a message."""
 
 import errno
 import gc
@@ -23,19 +23,19 @@ from tvm import rpc
 from arm_ext.common.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
 from arm_ext.common.regular_file import UnreadableError, open_regular
 
-# A board that is free answers in well under a second; tvm.exec.rpc_server starts a process a session.
+# A board that is free answers in well under a second; tvm.exec.rpc_server starts a process for each session.
 _CONNECT_SECONDS = 20
 _ENDING_SECONDS = 5
-# A board that lost its power or its cable is noticed after the first probe plus three unanswered ones.
+# TCP keep-alive: a board that has lost power or network is noticed after the first probe plus three unanswered
+# ones.
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 _UNACKNOWLEDGED_MS = 25_000
-# The server ends a session that exceeds its time limit. The client ends it only if the server does not, this much
-# later.
+# The server ends a session that exceeds its time limit; if it does not, the client ends it this much later.
 _SERVER_GRACE_SECONDS = 10
 # TVM's client begins the message of an error raised on the board with these words.
 _REMOTE_ERROR = "Error caught from RPC call"
-# An emulated server takes 0.15 seconds for a megabyte that it is sent, and minutes for a gigabyte, which it holds three
-# times.
+# An emulated server needs 0.15 seconds to receive a megabyte, and minutes for a gigabyte, of which it holds three
+# copies.
 _SHARED_BYTES = 2**20
 _PIECE_BYTES = 2**20
 _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
@@ -66,8 +66,8 @@ class ServerAddress:
     board: str
 
 
-# TVM allows 32 sessions per process. An ended session counts until Python frees it, which takes until the next garbage
-# collection if it is in a reference cycle, such as that of an exception's traceback.
+# TVM's message for more than 32 sessions per process. An ended session counts until Python frees it; if it is in a
+# reference cycle, such as that of an exception's traceback, that is at the next garbage collection.
 _TOO_MANY_SESSIONS = "maximum number of RPC session reached"
 
 
@@ -103,7 +103,7 @@ class BoardSession:
             self._rpc = self._connect()
 
     def load(self, so: Path, sha256: str = "") -> tvm.runtime.Module:
-        """Upload a shared library under its own name and load it; a large one by the shared folder, if any.
+        """Upload and load a shared library under its own name; use the shared folder, if any, for a large one.
 
         Args:
             so: The library.
@@ -181,11 +181,14 @@ class BoardSession:
             raise EnvError(f"the session with board {self._address.board} has ended; load the model again")
         try:
             yield
-        except (RuntimeError, OSError) as error:  # all that TVM raises for a remote call or its channel
+        except (
+            RuntimeError,
+            OSError,
+        ) as error:  # all exceptions that TVM raises for a remote call or its channel
             raise self._explain(error) from error
 
     def _connect(self) -> rpc.RPCSession:
-        """Return the session of `rpc.connect`, which runs in a separate thread, since nothing bounds its time."""
+        """Return the session of `rpc.connect`, which runs in a thread of its own, since it has no time limit."""
         address = self._address
         before = _sockets_to(address.port)
         outcome: list[rpc.RPCSession | Exception] = []
@@ -193,7 +196,7 @@ class BoardSession:
         def connect() -> None:
             try:
                 outcome.append(rpc.connect(address.host, address.port, address.key, self._timeout))
-            except Exception as error:  # raised again in the thread that waits
+            except Exception as error:  # raised again in the waiting thread
                 outcome.append(error)
 
         thread = threading.Thread(target=connect, daemon=True)
@@ -222,7 +225,7 @@ class BoardSession:
         return outcome[0]
 
     def _explain(self, error: Exception) -> ArmExtError:
-        """Return the error to raise for one of TVM's; close the session unless it is still usable."""
+        """Return this package's error for one of TVM's; close the session unless it is still usable."""
         text, board = str(error), self._address.board
         ended = "RPCSessionTimeoutError" in text or "the session died by signal" in text
         if _REMOTE_ERROR in text and not ended:

@@ -17,16 +17,16 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
 from arm_ext.target.profiles import PROFILES
 
-# All of NEON (dotprod, i8mm, bf16, fp16); QEMU 7.2 computes int8 SMOPA (SME) wrongly.
+# All of NEON (dotprod, i8mm, bf16, fp16), without SVE and SME: QEMU 7.2 computes int8 SMOPA (SME) wrongly.
 DEFAULT_CPU = "max,sve=off,sme=off"
 _APT = "sudo apt-get install qemu-user libc6-arm64-cross libstdc++6-arm64-cross"
 _QEMU = "qemu-aarch64"
 _LOADER = "lib/ld-linux-aarch64.so.1"
 _CXX_LIBRARY = "lib/libstdc++.so.6"
-# The server starts in half a second; the rest is for a machine under load.
+# Time limit; the server starts in half a second, but a loaded machine may need more.
 _START_SECONDS = 120
-# Paths that the emulator and the server may read: libraries of this machine and of arm64, and files of the kernel; none
-# of the user's.
+# Paths that the emulator and the server may read: libraries of this machine and of arm64, and files of the kernel,
+# but no user files.
 _SYSTEM = (
     "/usr",
     "/bin",
@@ -37,15 +37,15 @@ _SYSTEM = (
     "/sys/devices/system",
     "/dev/urandom",
 )
-# Prefixes of the environment variables that are passed on; the model can read them, so none may hold a secret. QEMU's
-# own variables would change what it emulates.
+# Prefixes of the environment variables that are passed on; the model can read them, so none may contain a secret.
+# QEMU's own variables would change the emulation.
 _ENVIRONMENT = ("PATH", "LANG", "LC_", "TVM_", "OMP_", "ARM_EXT_")
-# TVM's affinity mode for the largest cores; all cores of an emulated machine are alike.
+# TVM's affinity mode for the largest cores; all cores of an emulated machine are equal.
 _ALL_CORES = 1
 
 
 class VirtualServer:
-    """The emulated server's process, for whoever connects to it.
+    """The emulated server's process, to which any client may connect.
 
     Attributes:
         port: TCP port on the loopback interface.
@@ -86,7 +86,7 @@ class VirtualServer:
         plugin = qemu_plugin() if counting else None
 
         host, _, port = tracker.rpartition(":")
-        # The server resolves no names, which would take more rights.
+        # The server cannot resolve names, which would need more rights.
         tracker = tracker and f"{_address(host)}:{port}"
 
         def command(folder: Path) -> list[str]:
@@ -98,7 +98,7 @@ class VirtualServer:
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             line += ["--tracker", tracker, "--key", key] if tracker else []
-            # The server also reads the runtime's version, a file beside the folder of the runtime's libraries.
+            # The server also reads the runtime's version, a file next to the folder of the runtime's libraries.
             native = [server.parent, libs.parent.parent, *([plugin.parent] if plugin else [])]
             own = [Path(qemu), Path(qemu).resolve(), Path(qemu).resolve().parent.parent / "lib"]
             read = [*map(Path, _SYSTEM), *own, *([root] if root != Path("/") else []), *native]
@@ -166,10 +166,12 @@ class VirtualBoard(Board):
             address = ServerAddress("127.0.0.1", self._server.port, "", self.name)
             session = BoardSession(lambda: address, self._timeout, shared=self._server.folder)
         except EnvError as error:
-            raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
+            raise BoardLostError(
+                f"board {self.name} was terminated by another process; open it again"
+            ) from error
         if self._threads > 1:
-            # Without this call the runtime uses no more threads than this machine has CPUs, whatever TVM_NUM_THREADS
-            # says.
+            # Without this call, the runtime would use at most as many threads as this machine has CPUs, whatever
+            # TVM_NUM_THREADS says.
             configure = session.function("runtime.config_threadpool")
             with session.guard():
                 configure(_ALL_CORES, self._threads)
@@ -205,7 +207,7 @@ def emulator() -> tuple[str, Path]:
     for library in (_LOADER, _CXX_LIBRARY):
         if not (root / library).exists():
             raise EnvError(
-                f"the virtual board needs {root / library}, which is not there; run: {_APT}\n"
+                f"the virtual board needs {root / library}, which does not exist; run: {_APT}\n"
                 "or set ARM_EXT_SYSROOT to a folder with an arm64 lib/"
             )
     return qemu, root
@@ -235,7 +237,7 @@ def counting_to(plugin: Path, dump: Path) -> str:
 
 
 def _check_cache() -> None:
-    """Refuse a cache folder whose libraries neither QEMU's option -E nor the loader's library path can name."""
+    """Refuse a cache folder whose path has characters that QEMU's -E or the loader's library path cannot contain."""
     folder = cache_folder()
     if found := [each for each in ":;," if each in str(folder)]:
         raise EnvError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: one module a verb. It parses and renders; it decides nothing.
+"""The command line: one module per command. It parses options and renders results; it makes no decisions.
 
 stdout is the result, stderr the log. Exit codes: 0 done, 1 a finding about the model, 2 usage, 3 environment,
 4 a defect of ours.
@@ -30,7 +30,7 @@ from arm_ext.common.faults import (
 )
 from arm_ext.common.scratch import temporary_files
 
-# Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
+# Command → its help line. A command's module is imported when the command is called, since TVM takes a second.
 _VERBS = {
     "accuracy": "Tell where a quantised model loses accuracy, layer by layer.",
     "advise": "Find what makes a model faster: other options and changes, each built and measured.",
@@ -56,7 +56,7 @@ _WRONG_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 """Errors of paths that no file system accepts."""
 _SHOWN = 60  # characters of such a path
 
-# Verbs that work where no file can be written.
+# Commands that work even if no file can be written.
 _WITHOUT_FILES = ("doctor", "targets")
 
 
@@ -67,7 +67,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _VERBS:
             return None
-        if name not in _WITHOUT_FILES:  # before the import: libraries leave files as they load
+        if name not in _WITHOUT_FILES:  # before the import, since libraries write files when they are loaded
             ctx.with_resource(temporary_files())
         require_addresses("numpy")
         function = name.replace("-", "_")
@@ -109,23 +109,23 @@ def _versions(context: click.Context) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
-    os.environ["PYTHONSAFEPATH"] = "1"  # processes of ours import nothing from the working folder
+    os.environ["PYTHONSAFEPATH"] = "1"  # child processes must not import modules from the working folder
     try:
         require_surroundings()
-    except EnvError as err:  # before the first thread, which a short stack would end
+    except EnvError as err:  # before the first thread, which needs enough stack
         click.echo(f"error: {err}", err=True)
         sys.exit(err.exit_code)
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # those of libraries say nothing of the model
+        warnings.simplefilter("ignore")  # warnings of libraries do not concern the model
     process.prepare()
     try:
         Path.cwd()
-    except OSError as err:  # libraries that are loaded below end the process
+    except OSError as err:  # otherwise, libraries that are loaded below would end the process
         click.echo(f"error: the working folder cannot be used ({err.strerror}); change to another", err=True)
         process.leave(EnvError.exit_code)
     try:
         code = invoke(sys.argv[1:] if argv is None else argv)
-    except KeyboardInterrupt:  # a second one, while the first was handled
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first was handled
         process.ignore_signals()
         code = _aborted()
     process.leave(code)
@@ -134,18 +134,18 @@ def main(argv: Sequence[str] | None = None) -> None:
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code."""
     try:
-        # Click returns the code of ctx.exit() here, and None from a command that fell off its end.
+        # Click returns the code of ctx.exit() here, and None from a command that returns normally.
         return group.main(list(argv), prog_name="arm-ext", standalone_mode=False) or 0
     except click.ClickException as err:
         err.show()
         if "unexpected extra argument" in err.format_message() and "--shape" in argv:
-            # What a shell makes of braces without quotes.
+            # A shell has expanded unquoted braces.
             click.echo("Braces of --shape stand in quotes: --shape 'NAME=1,{64,128}'", err=True)
         return err.exit_code
     except (click.Abort, process.EndedError):
         return _aborted()
     except ArmExtError as err:
-        # A library may have made an error of the signal that ended this process.
+        # A library may have turned the signal that ended this process into an error.
         return _aborted() if process.was_ended() else _told(err)
     except MemoryError as err:
         return _told(out_of_memory(str(err)))

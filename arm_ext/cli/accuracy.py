@@ -26,7 +26,7 @@ WRITTEN = (".html", ".json", ".csv")
 
 
 class _Bound(click.ParamType[tuple[str, float]]):
-    """Option type METRIC=VALUE → the metric and its least value."""
+    """Option type METRIC=VALUE → the metric and its minimum."""
 
     name = "bound"
 
@@ -116,13 +116,15 @@ def accuracy(
     check_outputs(outputs, WRITTEN, [path for path in read if path is not None])
     min_sqnr, least, max_drop = (given.pop(name) for name in ("min_sqnr", "least", "max_drop"))
     if least is not None and given["metric"] not in (None, least[0]):
-        raise UsageError(f"--min {least[0]} is of another metric than --metric {given['metric']}; name one")
+        raise UsageError(
+            f"--min {least[0]} names another metric than --metric {given['metric']}; use the same one"
+        )
     if bisect and least is None and max_drop is None:
-        raise UsageError("--bisect needs a bound that is to hold: give --max-drop or --min")
+        raise UsageError("--bisect needs a bound: give --max-drop or --min")
     given["metric"] = given["metric"] or (least[0] if least else None)
     load_tvm()
-    interrupt_on_signals()  # what was compared so far is told
-    # Not above: they load TVM, for which --help need not wait.
+    interrupt_on_signals()  # the samples compared so far are reported
+    # Not imported above: they load TVM, which --help does not need.
     from arm_ext.api.accuracy import STEPS
     from arm_ext.api.accuracy import accuracy as measure
     from arm_ext.report.accuracy.gate import Gate

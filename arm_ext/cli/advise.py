@@ -31,7 +31,7 @@ WRITTEN = (".html", ".json", ".csv")
 
 _ALL = "all"
 _ENDINGS = (".yaml", ".yml")
-# Options for builds that are measured, which no NPU is; and those for NPUs.
+# Options only for measured builds, and options only for NPU estimates.
 _MEASURED = {"board": "--board", "tuned": "--tuned", "max_error": "--max-error", "applied": "--apply"}
 _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "--output"}
 
@@ -118,7 +118,7 @@ def advise(
     instead; Ctrl-C ends that and keeps what was found.
     """
     if npus == ():
-        raise UsageError(f"--npu names no accelerator; name some, or all: --npu {_ALL}")
+        raise UsageError(f"--npu names no accelerator; name at least one, or all: --npu {_ALL}")
     npu = _accelerator(npus, cpu_mhz, handover_us) if measured else None
     _refuse_options_of_other(npus is not None, measured)
     read = [
@@ -151,7 +151,7 @@ def _accelerator(npus: tuple[str, ...] | None, cpu_mhz: float | None, handover_u
 
 
 def _refuse_options_of_other(npu: bool, measured: bool) -> None:
-    """Refuse options that do not go with --npu, or go with --npu only; --measure takes those of both but --output."""
+    """Refuse options that --npu excludes, and those that need --npu; --measure allows both kinds except --output."""
     context = click.get_current_context()
     priced = npu and not measured
     others = _MEASURED if priced else _PRICED
@@ -160,9 +160,9 @@ def _refuse_options_of_other(npu: bool, measured: bool) -> None:
             continue
         if context.get_parameter_source(parameter) == ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option} is for builds that are measured, and --npu estimates; leave out one of them"
+                f"{option} is for measured builds, but --npu only estimates; leave out one of them"
                 if priced
-                else f"{option} is for --npu; name accelerators by it, or all: --npu {_ALL}"
+                else f"{option} needs --npu; name accelerators, or all: --npu {_ALL}"
             )
 
 
@@ -189,7 +189,7 @@ def _show(report: "AdviceReport", applied: Path | None, *, as_json: bool) -> Non
 def _price(
     model: Path, names: Sequence[str], cpu_mhz: float | None, handover_us: float, both: Mapping[str, Any]
 ) -> "NpuAdvice":
-    """Estimate inference times with NPUs; `both` are the arguments in common with `_measure`."""
+    """Estimate inference times with NPUs; `both` are the arguments shared with `_measure`."""
     load_tvm()
     # Imported here, since it loads TVM, which --help does not need.
     from arm_ext.api.advise_npu import advise_npu, configurations
@@ -213,4 +213,4 @@ def _raise_for(failures: "set[Failure]") -> None:
     if "defect" in failures:
         raise InternalError("a defect of arm-ext kept some of it from being measured; its rows say which")
     if "environment" in failures:
-        raise EnvError("some of it could not be measured here; its rows say why, and the others hold")
+        raise EnvError("some of it could not be measured here; its rows say why; all other rows are valid")

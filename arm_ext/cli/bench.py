@@ -79,7 +79,7 @@ def bench(
     A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
     """
     load_tvm()
-    # Not above: they load TVM and what reads models, for which --help need not wait.
+    # Not imported above: they load TVM and the front ends, which --help does not need.
     from arm_ext.api.bench import BucketReports
     from arm_ext.api.bench import bench as measure
 
@@ -173,7 +173,7 @@ def _totals(report: "CountReport") -> str:
 
 
 def _symbols(report: "CountReport") -> str:
-    # Names of kernels are long, and stay whole in a pipe: so they come last, and no table wraps them.
+    # Names of kernels are long and must not be cut in a pipe, so they are the last column, and no table wraps them.
     rows = [("instructions", "share", "MAC insn", "estimated cycles", "kernel or library")]
     for row in report.symbols:
         shares = _percent(row.share), _percent(row.mac_share)

@@ -30,16 +30,16 @@ def board() -> None:
 def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
     """Start a virtual board and keep it until Ctrl-C."""
     load_tvm()
-    # Not above: it loads TVM, for which --help need not wait.
+    # Not imported above: it loads TVM, which --help does not need.
     from arm_ext.board.virtual import VirtualServer, emulated_cpu
 
     if cpu == "":
         raise UsageError("--cpu: is empty; name a target or a CPU of QEMU's, or leave it out")
     if (tracker is None) != (key is None):
-        raise UsageError("--tracker and --key go together")
+        raise UsageError("--tracker and --key must be given together")
     if tracker is not None:
         _reach(tracker, f"tracker-{tracker}/{key}")
-    interrupt_on_signals()  # so that the board is seen to end
+    interrupt_on_signals()  # so that the end of the board is reported
     emulated = emulated_cpu(cpu or "")
     server = VirtualServer(emulated, tracker=tracker or "", key=key or "")
     try:
@@ -48,7 +48,7 @@ def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
         click.echo("Ctrl-C ends it", err=True)
         while server.alive():
             sleep(_POLL_SECONDS)
-        raise EnvError("the virtual board was ended from outside")
+        raise EnvError("the virtual board was terminated by another process")
     except KeyboardInterrupt:
         click.echo("ended", err=True)
     finally:
@@ -56,13 +56,13 @@ def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
 
 
 def _reach(tracker: str, name: str) -> None:
-    """Check that a tracker answers: TVM's server would retry for ever, without a message.
+    """Check that a tracker answers: TVM's server would otherwise retry forever, without a message.
 
     Raises:
         UsageError: The tracker is not of the form HOST:PORT, or the key is invalid.
         EnvError: No tracker answers.
     """
-    from arm_ext.board.spec import parse_spec  # not above: it loads TVM, for which --help need not wait
+    from arm_ext.board.spec import parse_spec  # not imported above: it loads TVM, which --help does not need
 
     spec = parse_spec(name)
     try:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from arm_ext.frontends.onnx.extract import SavedNode
 
 SCHEMA_VERSION = 1
-_LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the point
+_LEAST_SECONDS = 0.05  # minimum seconds of a row in --timings, whose times have one decimal place
 
 
 @click.command(cls=NpuCommand)
@@ -168,7 +168,7 @@ def compile(
     if len(models) > 1:
         check_several(models, given["emit"], output, _of_one(given, save_node))
     load_tvm()
-    # Not above: they load TVM, onnx and torch, for which --help need not wait.
+    # Not imported above: they load TVM, onnx and torch, which --help does not need.
     from arm_ext.api.compile import STEPS
     from arm_ext.api.compile import compile as compile_model
     from arm_ext.api.compile_library import compile_library
@@ -204,7 +204,7 @@ _NOT_OF_LIBRARY = (*_OF_ONE, "calibration", "emit")
 
 
 def _of_one(given: Mapping[str, Any], save_node: str | None) -> dict[str, object]:
-    """Return the options that are for one model, and what was given for them."""
+    """Return the options that support only one model, with their values."""
     chosen = {f"--{name.replace('_', '-')}": given[name] for name in _OF_ONE}
     return {**chosen, "--save-node": save_node}
 
@@ -215,7 +215,7 @@ def _library_models(
     values: Sequence[tuple[str, str]],
     states: Sequence[tuple[str, str]],
 ) -> "list[LibraryModel]":
-    """Return the models of a library, each with those options that name its inputs."""
+    """Return the models of a library, each with the options that refer to its inputs."""
     from arm_ext.api.compile_library import LibraryModel
 
     options = {"shape": shapes, "value": values, "state": states}
@@ -227,7 +227,7 @@ def _library_models(
 
 
 def _show(result: "CompileResult", spent: Section | None, *, as_json: bool) -> None:
-    """Print what became of a model, and the next command."""
+    """Print the result for a model, and the next command."""
     _warn(result)
     if as_json:
         _print_json(_document(result), spent)
@@ -247,7 +247,7 @@ def _show(result: "CompileResult", spent: Section | None, *, as_json: bool) -> N
 
 
 def _show_library(result: "LibraryResult", spent: Section | None, *, as_json: bool) -> None:
-    """Print what became of the models of a library."""
+    """Print the results for the models of a library."""
     for model in result.models:
         _warn(model)
     if as_json:
@@ -314,7 +314,7 @@ def _table(result: "CompileResult") -> str:
 
 
 def _memory(manifest: Manifest) -> dict[str, str]:
-    """Return what the package or library takes of the board's memory."""
+    """Return the memory that a package or library needs on the board."""
     library = manifest.library
     if library is None:
         memory = manifest.memory

@@ -39,10 +39,10 @@ def config_option(command: _Command) -> _Command:
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:
-    """Return the options that a file may set, by the name that follows `--`."""
+    """Return the options that a file may set: name without `--` → option."""
     options = [param for param in command.params if isinstance(param, click.Option)]
     named = {option.opts[0].removeprefix("--"): option for option in options if option.opts[0][:2] == "--"}
-    # -o stands before --output.
+    # -o is declared before --output.
     named |= {option.opts[-1].removeprefix("--"): option for option in options}
     return {name: option for name, option in named.items() if name not in _NOT_IN_FILES}
 
@@ -50,7 +50,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
     if path is None:
         return
-    # Not above: it loads a library, for which --help need not wait.
+    # Not imported above: it loads a library, which --help does not need.
     from arm_ext.common.yaml_file import read_mapping
 
     options = options_of(ctx.command)
@@ -65,7 +65,7 @@ def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Non
 
 
 def _value(where: str, option: click.Option, value: Any) -> Any:
-    """Return the value as words of a command line, which the option's type then parses."""
+    """Return the value as text of a command line, which the option's type then parses."""
     if isinstance(value, Mapping) or value is None:
         raise UsageError(
             f"{where}: expected {_expected(option)}, not {'nothing' if value is None else 'a mapping'}"

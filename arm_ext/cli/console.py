@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consoles, the progress bar and option types that the commands share."""
+"""Consoles, the progress bar and option types shared by the commands."""
 
 import math
 import os
@@ -28,13 +28,13 @@ from arm_ext.shapes.given import Dim, parse_dims
 QUIET, VERBOSE = "quiet", "verbose"
 """What `arm-ext -q` and `-v` ask for."""
 
-# soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.
+# soft_wrap: lines are never broken inside a path, neither in a pipe nor in a narrow window.
 stdout = Console(soft_wrap=True, highlight=False)
 stderr = Console(stderr=True, highlight=False)
 
 
 def command(verb: str) -> str:
-    """Return how to call a verb the way this process was called: installed, or by a script of a checkout."""
+    """Return how to call a command the way this process was called: as installed, or by a script of a checkout."""
     program = Path(sys.argv[0])
     if program.suffix != ".py":
         return f"arm-ext {verb}"
@@ -69,14 +69,16 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
 
 @contextmanager
 def _lines(title: str, every: float | None, *, each: bool) -> Iterator[Callable[[str], None]]:
-    """Write a line of progress every so many seconds, and with `each` when a step begins; None writes nothing."""
+    """Write a line of progress every `every` seconds (None: never), and with `each` also when a step begins."""
     begin, ended = monotonic(), Event()
     now = "start"
 
     def write() -> None:
         text = visible(f"{title}: {now}, {monotonic() - begin:.0f} s")
         with suppress(OSError):
-            os.write(2, f"{text}\n".encode())  # no lock, which a fork of this process could find taken
+            os.write(
+                2, f"{text}\n".encode()
+            )  # without a lock, since a fork of this process might inherit it locked
 
     def step(name: str) -> None:
         nonlocal now
@@ -99,7 +101,8 @@ def _lines(title: str, every: float | None, *, each: bool) -> Iterator[Callable[
 @contextmanager
 def _bar(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
     columns = (TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    # Messages that are written while the bar is shown go to `_VisibleText`, which escapes control characters.
+    # Messages that are printed while the bar is shown are written to `_VisibleText`, which escapes control
+    # characters.
     with Progress(
         *columns,
         console=stderr,
@@ -116,7 +119,7 @@ def _bar(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
 
 
 def columns(rows: Sequence[Sequence[str]], align: str = "") -> str:
-    """Return rows as lines of aligned columns, each as wide as it needs; rich's tables break cells to fit the window.
+    """Return rows as lines of aligned columns, as wide as necessary; rich's tables would break cells to fit the window.
 
     On a terminal, a line that is too long for it is cut; a pipe gets all.
 
@@ -136,7 +139,7 @@ def columns(rows: Sequence[Sequence[str]], align: str = "") -> str:
 
 
 def prose(text: str, indent: int = 0) -> str:
-    """Return sentences as lines that fit a terminal, all but the first indented; as one in a pipe."""
+    """Return sentences as lines that fit the terminal, all but the first indented; in a pipe, as one line."""
     width = _width()
     return text if width is None else textwrap.fill(text, width, subsequent_indent=" " * indent)
 
@@ -147,7 +150,7 @@ def _cut(line: str) -> str:
 
 
 def _width() -> int | None:
-    """Return the columns of the terminal that stdout is; None if it is no terminal."""
+    """Return the number of columns of stdout's terminal; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -168,7 +171,7 @@ NAMES = _Names()
 
 
 class Number(click.FloatRange):
-    """Option type of a number within bounds. NaN is refused: it passes every comparison with a bound."""
+    """Option type of a number within bounds. NaN is refused, since it would pass every comparison with a bound."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
@@ -194,7 +197,7 @@ class Share(click.ParamType[float]):
 
 
 class ShapeOption(click.ParamType[tuple[str, tuple[Dim, ...]]]):
-    """Option type NAME=1,3,224,224, where {64,128} or the name of a dimension may stand in place of a size."""
+    """Option type NAME=1,3,224,224; a size may be a list {64,128} or the name of a dimension."""
 
     name = "shape"
 
@@ -224,14 +227,14 @@ def given_shapes(options: Sequence[tuple[str, tuple[Dim, ...]]]) -> dict[str, tu
     if len(shapes) < len(options):
         twice = next(name for name, _ in options if [other for other, _ in options].count(name) > 1)
         raise UsageError(
-            f"--shape names {twice} twice; several sizes go in braces, and those in quotes: "
+            f"--shape names {twice} twice; write several sizes in braces, and quote them: "
             f"--shape '{twice}=1,{{64,128}}'"
         )
     return shapes
 
 
 def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Sequence[Path]) -> None:
-    """Check what -o names, before any work.
+    """Check the files that -o names, before any work.
 
     Raises:
         UsageError: A file has another ending, cannot be written, or is an input.
@@ -243,7 +246,7 @@ def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Seque
 
 
 def write_views(outputs: Sequence[Path], document: str, views: Mapping[str, Callable[[], str]]) -> None:
-    """Write each file that -o names, in the format of its file extension.
+    """Write each file that -o names, in the format of its extension.
 
     Args:
         outputs: Paths of the files.
@@ -261,7 +264,7 @@ class Pair(click.ParamType[tuple[str, str]]):
     name = "pair"
 
     def __init__(self, form: str) -> None:
-        """Store the form that the option's help shows."""
+        """Store the text by which the option's help describes its values."""
         self._form = form
 
     def convert(

@@ -89,7 +89,7 @@ def _tell(
     skipped: Mapping[str, int],
     text: str,
 ) -> None:
-    """Say what became of a database: as text, or with how many records there are now."""
+    """Print the result for a database: as text, or as JSON with its number of records."""
     from arm_ext.tune.database import Database
     from arm_ext.tune.soundness import told
 

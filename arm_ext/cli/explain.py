@@ -20,15 +20,15 @@ from arm_ext.report.explanation import ExplainReport, NodeReport, RuleReport, Un
 from arm_ext.report.npu import NpuReport
 from schedules.diagnostic import Diagnostic
 
-# A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
-_PLACES = 3  # places where a rule applied, and different reasons why it did not
-_MISSES = 10  # near misses of a model, those that may gain most first
-_LEAST_GAIN = 0.001  # of all cycles, from which a near miss is worth a user's time
+# Limits: one page for a model, one screen for a rule. Omitted rows are counted, and --json has all.
+_PLACES = 3  # number of places where a rule applied, and of different reasons why it did not
+_MISSES = 10  # number of near misses of a model, by gain
+_LEAST_GAIN = 0.001  # minimum gain of a near miss to be shown, as a share of all cycles
 _NODES = 4  # source nodes of a place
 _NEAR_MISSES = 20  # of one rule
-_REASONS = 5  # that keep operators on the CPU beside an NPU
+_REASONS = 5  # number of reasons that keep operators on the CPU instead of the NPU
 
-_VIEWS = ("rule", "node", "everything", "as_json")  # options that decide what is shown of a report
+_VIEWS = ("rule", "node", "everything", "as_json")  # options that select what is shown of the report
 
 
 @click.command()
@@ -71,7 +71,7 @@ def explain(
     takes in no more, or why there is none).
     """
     load_tvm()
-    # Not above: it loads TVM and what reads models, for which --help need not wait.
+    # Not imported above: it loads TVM and the front ends, which --help does not need.
     from arm_ext.api.explain import STEPS
     from arm_ext.api.explain import explain as explain_model
 
@@ -85,7 +85,7 @@ def explain(
 
 
 def _typed_options() -> str:
-    """Return the options of the command line that decide what is explained, as one would type them again."""
+    """Return the options that decide what is explained, as text for a command line."""
     context = click.get_current_context()
     said = ""
     for option in context.command.params:
@@ -101,7 +101,7 @@ def _typed_options() -> str:
 
 
 def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bool) -> Iterator[str]:
-    """Return the lines to print; `again` is the command without the options in _VIEWS."""
+    """Yield the lines to print; `again` is the command without the options in _VIEWS."""
     if report.node is not None:
         return _node(report.node, report)
     if rule is not None:
@@ -110,7 +110,7 @@ def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bo
 
 
 def _overview(report: ExplainReport, again: str) -> Iterator[str]:
-    """Yield the lines on what happened, then the near misses that may gain most."""
+    """Yield a summary, then the near misses with the largest possible gain."""
     cost = f"selection cost {report.selection_cost / 1e6:.3f} M cycles"
     where = "" if report.npu is None else " where the CPU computes all of it"
     yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}{where}"
@@ -130,7 +130,7 @@ def _overview(report: ExplainReport, again: str) -> Iterator[str]:
 
 
 def _division(npu: NpuReport) -> Iterator[str]:
-    """Yield the lines on how the model is divided, and what stays on the CPU, by the share of its MACs."""
+    """Yield the division of the model between NPU and CPU, and the CPU's operators by their share of MACs."""
     yield from wrapped("npu        ", npu.summary())
     for region in npu.regions:
         on_npu, on_cpu = f"{region.npu_us:,.0f} us with its hand-over", f"{region.cpu_us:,.0f} us on the CPU"
@@ -144,7 +144,7 @@ def _division(npu: NpuReport) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _MissedRewrite:
-    """A place that a rule did not rewrite: what that may gain at most, where it is, and why."""
+    """Nodes that a rule did not rewrite: the maximum gain, the operator that identifies them, and the reason."""
 
     rule: str
     gain: float
@@ -236,7 +236,7 @@ def _at_node(rule: RuleReport, node: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_others(diagnostic: Diagnostic) -> Diagnostic:
-    """Return the diagnostic without the nodes that its reason begins with."""
+    """Return the diagnostic without the node names at the beginning of its reason."""
     return replace(diagnostic, reason=diagnostic.reason.removeprefix(f"{', '.join(diagnostic.others)}: "))
 
 
@@ -272,7 +272,7 @@ def _summary(rule: RuleReport) -> Iterator[str]:
         yield from wrapped("  applied   ", f"{shown}{_more(len(rule.applied) - _PLACES)}")
     reasons: dict[tuple[str, str], list[str]] = {}
     for why in (rejected.diagnostic for rejected in rule.rejected):
-        # A reason may begin with the node that it speaks of.
+        # A reason may begin with the name of its node.
         kind = ("rejected", why.reason.rpartition(": ")[2])
         reasons.setdefault(kind, []).append(f"{why.why()} at {_short(why.nodes)}")
     for near in _best_first(rule.near_misses):
@@ -306,18 +306,18 @@ def _section(title: str, lines: Sequence[str], count: int | None = None) -> Iter
 
 
 def _best_first(near_misses: Sequence[Unapplied]) -> list[Diagnostic]:
-    """Return near misses sorted by the gain they may bring, then by how much of the pattern matches."""
+    """Return near misses sorted by possible gain, then by the share of the pattern that matches."""
     best = sorted(near_misses, key=lambda near: (-near.gain, -len(near.diagnostic.nodes)))
     return [near.diagnostic for near in best]
 
 
 def _mismatch(near: Diagnostic) -> str:
-    """Return the part of a pattern that does not match, and the actual value there."""
+    """Return the part of the pattern that does not match, and the actual value there."""
     return f"expected {near.limit}, found {near.actual}"
 
 
 def _short(nodes: Sequence[str]) -> str:
-    """Return the first source nodes of a place, and how many more there are."""
+    """Return the first source nodes of a place, and the number of further ones."""
     return ", ".join(nodes[:_NODES]) + (f" … ({len(nodes)} nodes)" if len(nodes) > _NODES else "")
 
 

@@ -20,7 +20,8 @@ from arm_ext.common.without_torch import without_torch
 _DISTRIBUTED = "tvm.runtime.disco"
 _SELDOM_USED = ("tvm.s_tir.meta_schedule", "tvm.s_tir.dlight", "tvm.relax.training")
 """Modules that TVM imports and commands seldom use: with what they import, 139 that are loaded on first use."""
-# With "0" no backends of GPUs and other devices; TVM loads a library of the runtime's with them, which holds sorts.
+# "0" disables the backends of GPUs and other devices. With them, TVM would load the library tvm_runtime_extra, which
+# has the sorts, so it is loaded separately.
 _BACKENDS, _WITH_BACKENDS = "TVM_DEVICE_BACKEND_AUTOLOAD", "tvm_runtime_extra"
 _ALLOCATIONS = 50_000
 """Threshold of allocations minus deallocations for garbage collection; high, as commands allocate much and end soon."""
@@ -41,7 +42,7 @@ def load_tvm() -> None:
         EnvError: The limit on this process's addresses is too low.
     """
     require_addresses("TVM with LLVM")
-    if "tvm" in sys.modules:  # TVM was loaded by a calling program, whose garbage collection stays as it is
+    if "tvm" in sys.modules:  # a calling program has loaded TVM; its garbage collection must not change
         return
     _return_large_blocks()
     gc.disable()
@@ -63,13 +64,16 @@ def load_tvm() -> None:
 
 
 def _return_large_blocks() -> None:
-    """Have glibc return freed weights to the system; by default it keeps blocks of up to 32 MB, which phases copy."""
+    """Have glibc return freed weights to the system.
+
+    By default it keeps blocks of up to 32 MB, which phases often copy.
+    """
     with suppress(AttributeError):  # another libc
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 class _OnDemand:
-    """Import finder that delays the loading of `_SELDOM_USED` until an attribute of the module is read."""
+    """Import finder that delays loading the modules in `_SELDOM_USED` until one of their attributes is read."""
 
     @staticmethod
     def find_spec(

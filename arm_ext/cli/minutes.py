@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option type of a duration."""
+"""The option type for durations."""
 
 import click
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options for changes that a verb makes to a model first."""
+"""Options for changes that a command makes to a model before it is compiled."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ value_option = click.option(
 
 
 def given_values(pairs: Sequence[tuple[str, str]]) -> dict[str, list[int | float | bool]]:
-    """Return the numbers of --value by the name of an input.
+    """Return the numbers of --value: name of the input → numbers.
 
     Raises:
         UsageError: A value is no number.
@@ -62,7 +62,9 @@ def given_values(pairs: Sequence[tuple[str, str]]) -> dict[str, list[int | float
         try:
             values[name] = json.loads(f"[{text}]")
         except ValueError:
-            raise UsageError(f"--value {name}: {text!r} is no number, and no list such as 1,2,3") from None
+            raise UsageError(
+                f"--value {name}: {text!r} is neither a number nor a list such as 1,2,3"
+            ) from None
     return values
 
 
@@ -121,19 +123,19 @@ sample_state_options = _state_options(
 
 
 def given_states(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the outputs of --state by the name of an input.
+    """Return the outputs of --state: name of the input → name of the output.
 
     Raises:
         UsageError: An input is named twice.
     """
     states = dict(pairs)
     if len(states) < len(pairs):
-        raise UsageError("--state names an input twice; an input has one next value")
+        raise UsageError("--state names an input twice; an input has only one next value")
     return states
 
 
 def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a command line as the API's functions take them.
+    """Return options of a command line as arguments for the API's functions.
 
     Args:
         given: Name of the option's value → the value, as click has it. Others than --shape, --value, --state and those

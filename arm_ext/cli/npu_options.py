@@ -19,7 +19,7 @@ _FAIL = "--fail-on-fallback"
 
 
 class NpuCommand(click.Command):
-    """A command with a bare --fail-on-fallback, for whose value click would take the next word, such as MODEL."""
+    """A command that accepts --fail-on-fallback without a value; click would take the next argument as its value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, with an empty value for a bare --fail-on-fallback."""
@@ -127,7 +127,5 @@ def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:
             if "fail_on_fallback" in wanted
             else f"--{next(iter(wanted)).replace('_', '-')}"
         )
-        raise UsageError(
-            f"{named} is for models with an NPU; name it with --npu, such as --npu ethos-u65-256"
-        )
+        raise UsageError(f"{named} needs an NPU; name it with --npu, such as --npu ethos-u65-256")
     return NpuOptions(**wanted) if wanted else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share and that need no import of TVM."""
+"""Options that are shared by several commands and need no import of TVM."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

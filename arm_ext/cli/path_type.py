@@ -11,7 +11,10 @@ from arm_ext.common.text import NAME, clipped, visible
 
 class _PathType(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; an empty one, as of a shell's variable that is not set, would be the working folder."""
+        """Return the path.
+
+        Refuse an empty one, as from an unset shell variable, which would mean the working folder.
+        """
         if value == "":
             self.fail("is empty; name a file or folder", param, ctx)
         if isinstance(value, str) and (name := visible(value, kept="")) != value:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a command: signals end it by an exception, so that all is tidied up, and its streams may be closed.
+"""The process of a command: signals become exceptions, so that files are cleaned up, and its streams may be closed.
 
 Python handles a signal between two of its instructions, so not while the main thread is in native code, such as a
 compilation by LLVM, or waits for a thread that is. A second thread ends such a process, since native code that takes
@@ -34,7 +34,7 @@ _GRACE_SECONDS = 1.0
 _SHOW_CURSOR = b"\x1b[?25h"
 _ended_by: signal.Signals | None = None
 _interrupted_at = float("-inf")
-_ending = RLock()  # who holds it decides how the process ends; a handler may interrupt another one
+_ending = RLock()  # the holder decides how the process ends; a handler may interrupt another one
 
 
 class EndedError(BaseException):
@@ -42,17 +42,17 @@ class EndedError(BaseException):
 
 
 def code_of_end() -> int:
-    """Return the exit code of an ended process, as a shell counts: 128 and the signal."""
+    """Return the exit code of a process that a signal has ended, as in a shell: 128 plus the signal's number."""
     return 128 + (_ended_by or signal.SIGINT)
 
 
 def was_ended() -> bool:
-    """Whether a signal has asked this process to end, even where a library made another error of it."""
+    """Whether a signal has asked this process to end, even if a library has turned the signal into another error."""
     return _ended_by is not None
 
 
 def prepare() -> None:
-    """Have this process end cleanly: on signals, and when nobody reads its output."""
+    """Prepare for a clean end: on signals, and when the reader of the output has closed it."""
     _open_streams()
     sys.stdout = _VisibleText(_Stdout(_STDOUT, "w", closefd=False), sys.stdout)
     sys.stderr = _VisibleText(_Stderr(_STDERR, "w", closefd=False), sys.stderr)
@@ -62,17 +62,17 @@ def prepare() -> None:
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(
             signal.SIGINT, _interrupt
-        )  # it is noted, as TVM makes other errors of a KeyboardInterrupt
+        )  # the interrupt is recorded, since TVM turns a KeyboardInterrupt into other errors
     signals, written = os.pipe()
     os.set_blocking(written, False)
     signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    # Not Thread.start, which waits for ever for a thread that dies at its start, where memory is short.
+    # Not Thread.start, which waits forever for a thread that dies at its start for lack of memory.
     with suppress(RuntimeError):
         _thread.start_new_thread(_watch, (signals,))
 
 
 def interrupt_on_signals() -> None:
-    """Handle signals that end the process like Ctrl-C, for work that stops and keeps its results."""
+    """Handle signals that end the process like Ctrl-C, for commands that then stop and keep their results."""
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -89,12 +89,12 @@ def leave(code: int) -> NoReturn:
         code = error.exit_code
     if was_ended():
         sys.stderr.flush()
-        _end_at_once(code)  # threads may be in the middle of work that nobody waits for
+        _end_at_once(code)  # do not wait for threads, whose work is not needed any more
     sys.exit(code)
 
 
 def ignore_signals() -> None:
-    """Ignore what would end the process from here on: a second signal would break into the tidying after the first."""
+    """Ignore signals that would end the process, since a second signal would interrupt the clean-up after the first."""
     for each in (*_ENDING, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
 
@@ -130,18 +130,18 @@ def _watch(signals: int) -> None:
         if number not in (*_ENDING, signal.SIGINT):
             continue
         sleep(_GRACE_SECONDS)
-        with _ending:  # from here on the main thread does not go on after its handler
+        with _ending:  # while this lock is held, the main thread cannot continue after its handler
             if monotonic() - _interrupted_at > 2 * _GRACE_SECONDS:
                 _note(number)
                 if os.isatty(_STDERR):
-                    os.write(_STDERR, _SHOW_CURSOR)  # the progress bar has hidden it
+                    os.write(_STDERR, _SHOW_CURSOR)  # the progress bar hides the cursor
                 with suppress(OSError):
                     os.write(_STDERR, b"aborted\n")
                 _end_at_once(code_of_end())
 
 
 def _end_at_once(code: int) -> NoReturn:
-    """End the process without waiting for threads, together with its child processes and scratch folders."""
+    """End the process, its child processes and its scratch folders at once, without waiting for threads."""
     _kill_descendants()
     remove_own()
     os._exit(code)
@@ -151,7 +151,7 @@ def _kill_descendants() -> None:
     found: set[int] = set()
     while new := _descendants() - found:
         found |= new
-        _send(new, signal.SIGSTOP)  # so that they start no others meanwhile
+        _send(new, signal.SIGSTOP)  # so that they do not start further processes
     _send(found, signal.SIGKILL)
 
 
@@ -186,7 +186,7 @@ class _Stdout(io.FileIO):
 
 
 class _Stderr(io.FileIO):
-    """A log whose write errors change no exit code."""
+    """A log stream whose write errors do not change the exit code."""
 
     def write(self, data: Any) -> int:
         try:
@@ -203,7 +203,7 @@ def _discard(stream: int) -> None:
 
 
 class _VisibleText(io.TextIOWrapper):
-    """A stream of text in which names of models and files cannot change what a terminal shows.
+    """A text stream in which names of models and files cannot send control sequences to a terminal.
 
     Attributes:
         rich_proxied_file: The stream without that, for rich's colours and progress bar; rich looks for this name.
@@ -213,7 +213,7 @@ class _VisibleText(io.TextIOWrapper):
         """Write to `raw` in the encoding of the stream `like`, which is None where the stream was closed."""
         options: dict[str, Any] = {
             "encoding": None if like is None else like.encoding,
-            "errors": "backslashreplace",  # a model's names may have characters that the locale's encoding lacks
+            "errors": "backslashreplace",  # a model's names may have characters outside of the locale's encoding
             "line_buffering": raw.fileno() == _STDERR or raw.isatty(),
         }
         buffer = io.BufferedWriter(raw)
@@ -221,14 +221,14 @@ class _VisibleText(io.TextIOWrapper):
         self.rich_proxied_file = io.TextIOWrapper(buffer, write_through=True, **options)
 
     def write(self, text: str) -> int:
-        """Write text, its control characters visible."""
+        """Write text with its control characters escaped."""
         return super().write(visible(text))
 
 
 def _open_streams() -> None:
-    """Open the standard streams that this process was started without, so that files do not get their numbers."""
+    """Open the standard streams that are closed at the start, so that other files do not get their descriptors."""
     for number in range(_STDERR + 1):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # which takes the lowest free descriptor

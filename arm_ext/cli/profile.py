@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WRITTEN = (".html", ".json", ".csv", ".trace")
 """Endings of --output, which choose the format: a trace is for Perfetto and Chrome's tracing."""
 
-_PROFILE_BYTES = 1 << 27  # many times what a profile gets
+_PROFILE_BYTES = 1 << 27  # maximum bytes of a profile, far above the usual size
 
 
 @click.command()
@@ -79,7 +79,7 @@ def profile(
         raise UsageError("--compare is for a page in HTML: name one by -o FILE.html")
     pinned = parse_cores(cores) if cores is not None else ()
     load_tvm()
-    # Not above: they load TVM, for which --help need not wait.
+    # Not imported above: they load TVM, which --help does not need.
     from arm_ext.api.profile import STEPS
     from arm_ext.api.profile import profile as measure
     from arm_ext.report.profile.html import html
@@ -90,8 +90,8 @@ def profile(
     def show(report: "ProfileReport") -> None:
         if before is not None and before.kind != report.kind:
             raise UsageError(
-                f"{compare} holds {before.kind} and this board gives {report.kind}, which do not compare; "
-                "take a profile of the same kind"
+                f"{compare} has {before.kind}, but this board gives {report.kind}, which cannot be compared; "
+                "use a profile of the same kind"
             )
         document = report.model_dump_json(indent=2)
         views = {

@@ -126,8 +126,8 @@ def quantize(
     The model that is written is compiled like any other.
     """
     load_tvm()
-    interrupt_on_signals()  # the best choice of a search so far is written
-    # Not above: they load TVM, for which --help need not wait.
+    interrupt_on_signals()  # the best choice that the search has found so far is written
+    # Not imported above: they load TVM, which --help does not need.
     from arm_ext.api.quantize import STEPS
     from arm_ext.api.quantize import quantize as make
     from arm_ext.report.accuracy.views import npu_link, text

@@ -103,7 +103,7 @@ def run(
 
     names = [given.name for given in inputs]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise UsageError(f"--input {twice[0]} stands twice; an input has one file, with all its steps")
+        raise UsageError(f"--input {twice[0]} is given twice; an input has one file, with all its steps")
     output: Path | None = written["output"]
     folder = None if output is None else _output(output, package, inputs, written["force"])
     opened = load_package(package)
@@ -154,7 +154,8 @@ def _output(path: Path, package: Path, inputs: Sequence[_Input], force: bool) ->
 def _write(folder: OutputFolder, result: "RunResult") -> None:
     contents = {}
     for index, (name, value) in enumerate(result.outputs.items()):
-        # An output's name may hold what a file's may not; its number tells two apart that end up alike.
+        # A name of an output may contain characters that file names may not; the number distinguishes equal
+        # results.
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         file = io.BytesIO()
         np.save(file, value)

@@ -13,9 +13,9 @@ from arm_ext.target.profiles import PROFILES, Profile, resolve
 
 SCHEMA_VERSION = 1
 
-# The features that decide a kernel's inner loop. A row with all features would not fit a screen.
+# The features that determine a kernel's inner loop; all features would not fit a row.
 _SHOWN = ("dotprod", "fullfp16", "i8mm", "bf16", "sve", "sve2", "sme")
-_WIDTH = 160  # columns; a narrower window wraps whole rows rather than cells
+_WIDTH = 160  # columns; in a narrower window, complete rows wrap instead of cells
 _FOOTNOTE = """
 --json lists every feature, also of host, and where each figure comes from.
 LLVM emits SVE code for a target that has it; --mattr=-sve,-sve2 keeps to NEON."""
@@ -42,7 +42,7 @@ def _table(profiles: Sequence[Profile]) -> Table:
         caches = f"{core.l1d.size // 1024}, {core.l2.size // 1024}"
         qemu = profile.qemu_cpu or ""
         table.add_row(profile.name, core.name, caches, str(core.vector_bits), " ".join(chosen_by), qemu)
-    # What it is LLVM says, which takes seconds to load.
+    # LLVM would have to be asked, which takes seconds to load.
     table.add_row("host", "this machine", "", "", "what it has", "")
     return table
 

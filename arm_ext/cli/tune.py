@@ -95,7 +95,7 @@ def tune(
     Ctrl-C ends it and keeps what was found. `compile --tuned DIR` uses it.
     """
     load_tvm()
-    # Not above: it loads TVM and what reads models, for which --help need not wait.
+    # Not imported above: it loads TVM and the front ends, which --help does not need.
     from arm_ext.api.tune import tune_model
 
     interrupt_on_signals()
@@ -135,7 +135,7 @@ def _summary(report: "TuneReport") -> str:
 
 
 def _flags(given: Mapping[str, Any]) -> str:
-    """Return the options by which `compile` reads the model as it was tuned."""
+    """Return the options with which `compile` reads the model as `tune` did."""
     texts = {
         "--mattr=": given["mattr"],
         "--preprocess ": given["preprocess"],

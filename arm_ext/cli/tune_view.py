@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LINE_SECONDS = 10
 _REFRESHES = 2  # a second
 _MINUTE = 60
-# Lines of the terminal for headings, totals and the prompt.
+# Number of terminal lines for headings, totals and the prompt.
 _OTHER_LINES = 9
 _HEAD = ("task", "calls", "share", "trials", "default", "best", "less", "bound", "failed")
 BOUND = (
@@ -34,7 +34,7 @@ BOUND = (
 
 @contextmanager
 def view() -> "Iterator[tuple[OnProgress, OnProgress]]":
-    """Open the display; yields the callbacks for the start and for each trial."""
+    """Open the display; yield the callbacks for the start and for each trial."""
     if stderr.is_terminal and "NO_COLOR" not in os.environ and "CI" not in os.environ:
         with Live(
             console=stderr,
@@ -79,13 +79,13 @@ def percent(share: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, last: bool = False) -> str:
-    """Return rows as lines: the first column and a textual `last` one to the left, numbers to the right."""
+    """Return rows as lines: the first column and, if it is text, the last are left-aligned, numbers right-aligned."""
     numbers = len(rows[0]) - 1 - last
     return columns(rows, "<" + ">" * numbers + "<" * last)
 
 
 class _Lines:
-    """Plain lines on stderr: the tasks, then where the run stands every few seconds."""
+    """Plain lines on stderr: the tasks, then the progress every few seconds."""
 
     def __init__(self) -> None:
         self._last = monotonic()

@@ -29,12 +29,12 @@ def verify(package: Path, npu: bool, as_json: bool) -> None:
     least and greatest of their type. All bytes must be equal.
     """
     if not npu:
-        raise UsageError("verify needs --npu, which is all that it verifies so far: the payloads for an NPU")
+        raise UsageError("verify needs --npu: so far, it only verifies the payloads for an NPU")
     report = verify_package(package)
     click.echo(report.model_dump_json(indent=2) if as_json else "\n".join(_lines(report)))
     if not report.equal:
         raise InternalError(
-            f"{package}: a payload does not compute what it should; compile again with --cpu-ops for its "
+            f"{package}: a payload computes wrong values; compile again with --cpu-ops for its "
             "operators, and report it"
         )
 

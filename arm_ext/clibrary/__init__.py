@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C libraries: a model as a static library with a header, which needs no runtime."""
+"""C libraries: a model as a static library with a header, without a runtime."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C code of a program: its steps as statements, and the functions that threads of a pool call."""
+"""C code of a program: its steps as statements, and the functions that the threads of a pool call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ from arm_ext.clibrary.program import (
 from arm_ext.clibrary.text import comment
 from arm_ext.report.calls import CONVERSIONS
 
-# C variables with the address of each kind of memory; regions have variables of their own.
+# C variables with the address of each kind of memory; each region has a variable of its own.
 _MEMORIES: dict[Memory, str] = {
     "weights": "const unsigned char *weights",
     "input": "const {}_input *in",
     "output": "const {}_output *out",
 }
-_NAMED_SOURCES = 4  # most source nodes that a text about a call names
+_NAMED_SOURCES = 4  # maximum number of source nodes in a text about a call
 
 
 def named(sources: Sequence[str], nodes: Mapping[str, str]) -> str:
-    """Return the names of the first source nodes of a call, and how many more there are.
+    """Return the names of a call's first source nodes, and the number of further ones.
 
     Args:
         sources: The source nodes. Conversions between float and integers are left out where there are others.
@@ -73,12 +73,12 @@ class Body:
 
     @cached_property
     def parallel(self) -> list[KernelStep]:
-        """The kernel calls whose work is divided among threads."""
+        """The kernel calls whose parallel loops are divided among threads."""
         return [step for step in calls_of(self.program.steps) if step.tasks]
 
     @property
     def can_fail(self) -> bool:
-        """Whether a kernel checks indices."""
+        """Whether a kernel checks its indices, so that a run can fail."""
         return any(step.kernel in self.checked for step in calls_of(self.program.steps))
 
     @property
@@ -93,11 +93,11 @@ class Body:
 
     @property
     def tasks(self) -> str:
-        """C functions for the parallel calls, one each."""
+        """C functions for the parallel calls, one for each call."""
         return "".join(map(self._task, self.parallel))
 
     def _region_variables(self, memory: str) -> list[tuple[str, str]]:
-        """Return name and definition of each region's C variable."""
+        """Return, for each memory region, the name and the definition of its C variable."""
         names = [region.name for region in self.layout.regions]
         return [(name, f"unsigned char *{name} = {memory}[{number}];") for number, name in enumerate(names)]
 
@@ -122,7 +122,7 @@ class Body:
 
     def _lines(self, step: Step) -> list[str]:
         if isinstance(step, Branch):
-            if not step.then:  # nothing to do on this side, such as after an NPU has computed the region
+            if not step.then:  # no steps in this branch, as after an NPU has computed the region
                 unless = self._condition(step.condition, is_false=True)
                 return [f"if ({unless}) {{", *self._block(step.otherwise), "}"]
             lines = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]
@@ -149,7 +149,7 @@ class Body:
         return [*lines, call, "if (failed != 0) {", *failed, "}"]
 
     def _offer(self, number: int, arguments: Sequence[str]) -> list[str]:
-        """Return C statements that offer a region to an NPU, and store whether it was taken."""
+        """Return C statements that offer a region to an NPU, and store a flag whether the NPU computed it."""
         payload, *tensors, taken = arguments
         count = len(self.npu[number].inputs)
         return [
@@ -165,7 +165,7 @@ class Body:
         ]
 
     def _failed(self, message: int, code: str) -> list[str]:
-        """Return C statements that end the run with a code, and store the number of the message that says why."""
+        """Return C statements that end the run with an error code, and store the number of the error message."""
         return [f"    instance->failure = {message};", f"    return {self.name.upper()}_ERROR_{code};"]
 
     def _condition(self, place: TensorPlace, *, is_false: bool = False) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about a library that the templates of its files lay out."""
+"""Facts about a library, which the templates of its files insert into text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from arm_ext.clibrary.scales import Scale
 from arm_ext.clibrary.text import c_type
 from arm_ext.frontends.common.imported import TensorSpec
 
-# Format characters of Python's module struct. binary16 has that of a 16-bit integer, since not every Python version can
-# read "e" in a memoryview.
+# Format characters of Python's module struct. binary16 has that of a 16-bit integer, since some Python versions
+# cannot read "e" in a memoryview.
 _PYTHON_TYPES = {
     "bool": "?",
     "float16": "H",
@@ -32,7 +32,7 @@ _PYTHON_TYPES = {
 
 @dataclass(frozen=True)
 class CompiledFacts:
-    """Facts about a library that are known once it is compiled.
+    """Facts about a library that are known only after it is compiled.
 
     Attributes:
         requires: Functions that the library calls and does not define.
@@ -47,7 +47,7 @@ class CompiledFacts:
 
 
 def tensor_bytes(spec: TensorSpec) -> int:
-    """Return the bytes of an input or output."""
+    """Return the size of an input or output in bytes."""
     return int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
 
 
@@ -79,17 +79,17 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Number of elements."""
+        """Number of elements of the tensor."""
         return int(np.prod(self.spec.shape, dtype=np.int64))
 
     @property
     def bytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return tensor_bytes(self.spec)
 
     @property
     def item_bytes(self) -> int:
-        """Bytes and alignment of an element."""
+        """Size of an element in bytes, which is also its alignment."""
         return np.dtype(self.spec.dtype).itemsize
 
     @property
@@ -143,7 +143,7 @@ class Region:
 
 @dataclass(frozen=True)
 class State:
-    """A state of a model.
+    """A state of a model: its size, and its offset among all states.
 
     Attributes:
         name: Name of the input that reads it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that follow from a length known at run time, as C expressions, and their greatest values.
+"""Sizes that depend on a length known at run time, as C expressions, and their maxima.
 
 [1, (n - 1) // 2 + 1, 8] of float32    →    32 * (quotient(length - 1, 2) + 1)
 """
@@ -29,7 +29,7 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class Length:
-    """The length that a kernel takes as its last argument.
+    """The length that a kernel takes as its last argument, and its maximum.
 
     Attributes:
         text: The length as a C expression.
@@ -41,7 +41,7 @@ class Length:
 
 
 def is_open(dims: Sequence[Expr]) -> bool:
-    """Whether one of the sizes is known only at run time."""
+    """Whether any of the sizes is known only at run time."""
     return any(not isinstance(dim, tirx.IntImm) for dim in dims)
 
 
@@ -63,13 +63,14 @@ def c_text(size: Expr, length: str = VARIABLE) -> str:
         return c_text(size.value, length)
     if type(size) not in _OPERATORS:
         raise ModelError(
-            f"a C library has no size of {size}, which is known at run time; list sizes in place of a bound"
+            f"a C library does not support the size {size}, which is known only at run time; list sizes in place "
+            "of a bound"
         )
     return _OPERATORS[type(size)].format(c_text(size.a, length), c_text(size.b, length))
 
 
 def product_text(dims: Sequence[Expr], factor: int, length: str = VARIABLE) -> str:
-    """Return the product of sizes and a number in C."""
+    """Return the product of sizes and a number as a C expression."""
     for dim in dims:
         factor *= int(dim) if isinstance(dim, tirx.IntImm) else 1
     texts = [c_text(dim, length) for dim in dims if not isinstance(dim, tirx.IntImm)]
@@ -77,7 +78,7 @@ def product_text(dims: Sequence[Expr], factor: int, length: str = VARIABLE) -> s
 
 
 def most(dims: Sequence[Expr], largest: int) -> int:
-    """Return the greatest product of sizes.
+    """Return the maximum of the product of sizes.
 
     Raises:
         ModelError: A size is known at run time and has no bound, or is negative for some length.
@@ -85,9 +86,10 @@ def most(dims: Sequence[Expr], largest: int) -> int:
     if largest == 0 and is_open(dims):
         sizes = ", ".join(map(str, dims))
         raise ModelError(
-            f"a C library has no values of [{sizes}], whose size is known at run time; compile a package"
+            f"a C library does not support tensors of shape [{sizes}], whose size is known only at run time; "
+            "compile a package"
         )
     try:
         return greatest(dims, largest)
     except ValueError as err:
-        raise ModelError(f"{err}; list the sizes that occur in place of a bound") from err
+        raise ModelError(f"{err}; list the sizes that occur instead of a bound") from err

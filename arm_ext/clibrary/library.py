@@ -37,7 +37,7 @@ from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Driver
 from relay_passes.memory.plan_arena import aligned
 
-# Functions of libm that kernels of float models may call; each has a variant for binary32, too.
+# Functions of libm that kernels of float models may call; each also has a binary32 variant, such as expf.
 _MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor
 fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh sqrt
 tan tanh tgamma trunc"""
@@ -45,13 +45,14 @@ _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix i
 Weights = Literal["embedded", "file"]
 """Where a library's weights are: among its constants, or in a file beside it, which the caller maps into memory."""
 
-# Endings of a model's files and symbols after its name and "_"; no other model of the library may have such a name.
+# Suffixes of a model's files and symbols, after its name and "_"; no other model of the library may have a name
+# that ends so.
 _ENDINGS = ("input", "output", "k", "pool", "text")
 
 
 @dataclass(frozen=True)
 class LibraryFunction:
-    """A function that a library has for inputs of one shape.
+    """The function of a library for inputs of one shape.
 
     Attributes:
         function: Name of the function in the planned module.
@@ -68,7 +69,7 @@ class LibraryFunction:
     largest: int = 0
 
     def shape(self, planned: tvm.IRModule, constants: ConstantPool, threads: int) -> Shape:
-        """Return the program of the function; its constants are added to `constants`."""
+        """Return the program of the function, and add its constants to `constants`."""
         program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
         if not self.open:
             return Shape(self.label, self.model, program)
@@ -83,7 +84,7 @@ class LibraryFunction:
 
 @dataclass(frozen=True)
 class Planned:
-    """A planned model of a library.
+    """A planned model, ready to be written as a part of a library.
 
     Attributes:
         mod: The module of all shapes after the last phase.
@@ -98,12 +99,12 @@ class Planned:
     npu: Sequence[NpuRegion] = ()
 
     def shapes(self, constants: ConstantPool, threads: int) -> list[Shape]:
-        """Return the program for each shape; their constants are added to `constants`."""
+        """Return the program for each shape, and add their constants to `constants`."""
         return [entry.shape(self.mod, constants, threads) for entry in self.entries]
 
 
 def check_names(models: Sequence[str]) -> None:
-    """Check that the C names of models of one library differ.
+    """Check that the C names of the models in one library differ.
 
     Args:
         models: Names of the models.
@@ -115,10 +116,11 @@ def check_names(models: Sequence[str]) -> None:
     for (one, name), (other, its) in permutations(named, 2):
         if name == its:
             said = f"two models are called {one} and" if one == other else f"the models {one} and {other}"
-            raise UsageError(f"{said} would have the same names in C, {name}_…; rename the file of one")
+            raise UsageError(f"{said} would have the same C names {name}_…; rename the file of one of them")
         if its in {f"{name}_{ending}" for ending in _ENDINGS}:
             raise UsageError(
-                f"names in C of the model {other}, {its}_…, would be those of {one}, too; rename the file of one"
+                f"the C names {its}_… of the model {other} would also be names of the model {one}; rename the "
+                "file of one of them"
             )
 
 
@@ -180,7 +182,7 @@ def write_library(
 def _read(
     models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
 ) -> list[tuple[list[Shape], Group | None]]:
-    """Return each model's programs, and its constants and kernels that others have, too."""
+    """Return, for each model, its programs, and the constants and kernels that it shares with other models."""
     constants = [ConstantPool() for _ in models]
     programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:
@@ -199,7 +201,7 @@ def _read(
         groups = groups_of(archive, names, [ConstantPool() for _ in models], kernels)
         return [(shapes, replace(group, file=file)) for shapes, group in zip(programs, groups, strict=True)]
     groups = groups_of(archive, names, constants, kernels)
-    # The programs are made again, now that the offsets of the shared constants are known.
+    # The programs are read again, now that the offsets of the shared constants are known.
     return [
         (model.shapes(ConstantPool(group.places), threads) if group.places else shapes, group)
         for model, shapes, group in zip(models, programs, groups, strict=True)
@@ -207,7 +209,7 @@ def _read(
 
 
 def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> CompiledLibrary:
-    """Compile the archive: the kernels, C and weights of each model, and what models have in common."""
+    """Compile the archive: each model's kernels, C code and weights, and the parts that models share."""
     members: dict[str, Member] = {}
     with temporary() as include:
         for each in models:
@@ -232,7 +234,7 @@ def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Co
 
 
 def _npu_driver(models: Sequence[Sources], driver: Driver) -> bytes:
-    """Compile the archive that runs the models' regions behind Linux's driver."""
+    """Compile the archive that runs the models' NPU regions through Linux's driver."""
     members = {"arm_ext_npu_linux.o": Member({}, [npu_linux(driver.triple).read_bytes()])}
     with temporary() as include:
         for model in models:
@@ -250,7 +252,7 @@ def _members(model: Sources) -> list[str]:
 
 
 def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
-    """Return the source of an object with weights, whose bytes it includes."""
+    """Write weights to a file, and return the source of an object that includes their bytes."""
     (include / f"{symbol}.bin").write_bytes(data)
     return {f"{symbol}.S": weights_source(symbol, f"{symbol}.bin")}
 
@@ -281,7 +283,7 @@ def _info(model: Sources, requires: Sequence[str], stack_bytes: int | None) -> L
 
 
 def selftest_file(library: LibraryInfo) -> str:
-    """Return the file of a model's self-tests; in a library of several models, each has one."""
+    """Return the name of a model's self-test file; each model of a library has one."""
     return f"example/{'selftest' if library.archive is None else library.name}.bin"
 
 

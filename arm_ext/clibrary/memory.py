@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement of a library's buffers in regions of memory, such as fast memory on the chip and slow memory beside it.
+"""Placement of a library's buffers in memory regions, such as fast on-chip memory and slow external memory.
 
 Buffers are intermediate values and workspaces of kernels. They are placed in an order, each in the first region that
 has room for it while it is alive; a region that has room for all that is left takes it all. Of several orders that one
@@ -22,19 +22,20 @@ from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_
 
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# Names of variables in the C of a program, and of macros of a library's sizes, beside the words of the templates.
+# Names that C variables of a program and macros of a library's sizes have, in addition to the words of the
+# templates.
 _NAMES = "context done failed given index length out shared_weights stack thread wanted whole"
-_SIZES = ("_bytes", "_in_place")  # endings of macros and parameters of a region
-_WIDEST = 5  # layers that an error names
-_INNER_USES = 2  # uses of a workspace by its only call: written and read
-# Most orders of buffers that are tried, and most comparisons: each buffer is compared with those placed before it, so
-# that fewer orders are tried if there are many buffers.
+_SIZES = ("_bytes", "_in_place")  # suffixes of a region's macros and parameters
+_WIDEST = 5  # number of layers that an error names
+_INNER_USES = 2  # number of uses of a workspace by its only call: one write, one read
+# Maximum number of orders of buffers that are tried, and of comparisons: each buffer is compared with those placed
+# before it, so fewer orders are tried if there are many buffers.
 _TRIALS, _COMPARISONS = 200, 20_000_000
 
 
 @dataclass(frozen=True)
 class MemoryRegion:
-    """Memory that the caller gives an instance.
+    """A memory region that the caller provides for an instance.
 
     Attributes:
         name: Name of the region in lower case, as in the C sources.
@@ -51,7 +52,7 @@ ARENA = (MemoryRegion("arena"),)
 
 @dataclass(frozen=True)
 class BufferAddress:
-    """The region that a buffer lies in, and its offset there in bytes."""
+    """Address of a buffer: the index of its region, and its offset there in bytes."""
 
     region: int
     offset: int
@@ -114,12 +115,12 @@ def parse_regions(text: str) -> tuple[MemoryRegion, ...]:
         plain = identifiers([name], [*words_of_sources(), *_NAMES.split(), *names], _SIZES)
         if [name] != plain or name.startswith(("input_", "output_")):
             raise UsageError(
-                f"--memory: {reprlib.repr(name)} is no name of a region: it becomes a variable of C, in lower case, "
-                "that no other region and no other part of the library has"
+                f"--memory: {reprlib.repr(name)} cannot be a region's name: in lower case it becomes a C variable, "
+                "whose name must differ from all other names in the library"
             )
         regions.append(MemoryRegion(name, int(found["count"]) * _UNITS[found["unit"]]))
         if (regions[-1].limit or 0) < ALIGNMENT:
-            raise UsageError(f"--memory: region {name} has fewer than {ALIGNMENT} bytes, which is the least")
+            raise UsageError(f"--memory: region {name} has fewer than {ALIGNMENT} bytes, the minimum")
     return tuple(regions)
 
 
@@ -162,15 +163,18 @@ def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = AREN
 
 
 class _Filled:
-    """A region and the buffers that were placed in it."""
+    """A region, and the buffers that have been placed in it."""
 
     def __init__(self, region: MemoryRegion) -> None:
-        self.bytes = ALIGNMENT  # an array of C is never empty
+        self.bytes = ALIGNMENT  # a C array cannot be empty
         self._limit = region.limit
         self._items: list[tuple[Lifetime, int]] = []
 
     def put(self, item: Lifetime) -> int | None:
-        """Return the lowest offset that is free during the lifetime, which is then taken; None if there is no room."""
+        """Place an item at the lowest offset that is free during its lifetime, and return the offset.
+
+        None if there is no room.
+        """
         taken = [(offset, other.size) for other, offset in self._items if other.meets(item)]
         offset = lowest_gap(item.size, taken)
         if self._limit is not None and offset + item.size > self._limit:
@@ -179,7 +183,7 @@ class _Filled:
         return offset
 
     def fill(self, items: Mapping[int, Lifetime]) -> dict[int, int]:
-        """Place all items together if they fit, else one by one those that fit; returns their offsets."""
+        """Place all items together if they fit, else each item that fits; return index → offset."""
         order = sorted(items)
         begin = aligned(self.bytes) if self._items else 0
         offsets, size = place([items[index] for index in order])
@@ -192,7 +196,7 @@ class _Filled:
 
     def _add(self, item: Lifetime, offset: int) -> None:
         self._items.append((item, offset))
-        # Rounded up to the alignment, so that the caller can make an array of arenas, but not beyond the limit.
+        # Rounded up to the alignment, so that the caller can allocate an array of arenas, but not beyond the limit.
         end = aligned(offset + item.size)
         self.bytes = max(self.bytes, end if self._limit is None else min(end, self._limit))
 
@@ -203,9 +207,9 @@ def _placed(
     regions: Sequence[MemoryRegion],
     states: Lifetime | None,
 ) -> tuple[list[_Filled], dict[int, BufferAddress]] | None:
-    """Return the regions with all buffers placed in an order, and each buffer's address; None if they do not fit."""
+    """Place all buffers in an order; return the filled regions and each buffer's address; None if they do not fit."""
     filled = [_Filled(region) for region in regions]
-    # States are at offset 0 of the last region: functions for several shapes share them at one address.
+    # States are at offset 0 of the last region, so that functions for several shapes share them at one address.
     has_room = states is None or filled[-1].put(states) is not None
     placed: dict[int, BufferAddress] = {}
     for number, region in enumerate(filled):
@@ -216,7 +220,7 @@ def _placed(
 
 @dataclass(frozen=True)
 class _Trial:
-    """An order in which buffers are placed, and how it fills the regions before the last.
+    """An order in which buffers were placed, and the traffic of each region except the last.
 
     Attributes:
         order: The buffers, in that order.
@@ -232,7 +236,7 @@ class _Trial:
 def _orders(
     uses: "_BufferUses", items: Mapping[int, Lifetime], regions: Sequence[MemoryRegion]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield orders to place buffers in, the best first.
+    """Yield orders in which to place buffers, the best first.
 
     Two fixed orders come first. Then each buffer that the first region lacks is moved to the front of the best order so
     far, as long as that improves it.
@@ -254,7 +258,7 @@ def _orders(
         tried = (_tried(order, items, regions, traffic) for order, _ in zip(changed, budget, strict=False))
         better = next((trial for trial in tried if trial.traffic > best.traffic), None)
     yield best.order
-    yield tuple(smallest)  # an order that may put less into the last region
+    yield tuple(smallest)  # this order may leave fewer bytes for the last region
 
 
 def _tried(
@@ -263,7 +267,7 @@ def _tried(
     regions: Sequence[MemoryRegion],
     traffic: Mapping[int, int],
 ) -> _Trial:
-    """Place buffers in an order, in all regions but the last."""
+    """Place buffers in an order, in all regions except the last."""
     placed: list[set[int]] = []
     left = order
     for region in regions[:-1]:
@@ -288,7 +292,7 @@ def _first(filled: Sequence[_Filled], item: Lifetime) -> BufferAddress | None:
 
 
 class _BufferUses:
-    """Steps that use each buffer, numbered one after the other: both sides of a branch, and one round of a loop.
+    """The steps that use each buffer, numbered in sequence: both branches of an `if`, and one iteration of a loop.
 
     What is used in a loop and outside of it is alive in all rounds.
     """
@@ -300,7 +304,7 @@ class _BufferUses:
         self._loops: list[tuple[int, int]] = []
         self._read(steps)
         for (memory, _), times in self._times.items():
-            for first, last in self._loops:  # inner loops come before the loops around them
+            for first, last in self._loops:  # inner loops precede the loops around them
                 is_inner = memory == "buffer" and all(first <= time <= last for time in times)
                 if not is_inner and any(first <= time <= last for time in times):
                     times += [first, last]
@@ -327,29 +331,29 @@ class _BufferUses:
         self.end += 1
 
     def has(self, memory: str, index: int) -> bool:
-        """Whether a call uses the buffer."""
+        """Whether any call uses the buffer."""
         return (memory, index) in self._times
 
     def span(self, memory: str, index: int) -> tuple[int, int]:
-        """Return the first and the last call; (end, -1) if none uses the buffer, so that it is alive in no call."""
+        """Return the numbers of the first and last call that use a buffer; (end, -1) if no call does."""
         times = self._times.get((memory, index))
         return (min(times), max(times)) if times else (self.end, -1)
 
     def count(self, buffer: int) -> int:
-        """Return how often calls read or write a buffer."""
+        """Return the number of reads and writes of a buffer."""
         times = self._times.get(("buffer", buffer), [])
         return max(len(times), _INNER_USES)
 
 
 def places_of(step: KernelStep | Copy) -> tuple[TensorPlace, ...]:
-    """Return the places that a call or copy reads and writes."""
+    """Return the locations that a call or copy reads or writes."""
     return step.arguments if isinstance(step, KernelStep) else (step.source, step.target)
 
 
 def _too_small(
     uses: "_BufferUses", items: dict[int, Lifetime], regions: Sequence[MemoryRegion], states: int
 ) -> str:
-    """Return the error, with the calls at which most bytes are alive."""
+    """Return an error message with the calls at which the maximum number of bytes is alive."""
     widest = [
         WideLayer(
             kernel=step.kernel,

@@ -4,12 +4,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_MEMORIES = 8  # that a command stream can address
+_MEMORIES = 8  # number of memories that a command stream can address
 
 
 @dataclass(frozen=True)
 class NpuTensor:
-    """An input or output of a region: the number of its memory, its offset there, and its bytes."""
+    """An input or output of a region: the number of its memory, its offset in it, and its size in bytes."""
 
     memory: int
     offset: int
@@ -18,7 +18,7 @@ class NpuTensor:
 
 @dataclass(frozen=True)
 class NpuRegion:
-    """A region and where the parts of its payload are.
+    """An NPU region, with the offsets of its payload's parts.
 
     Attributes:
         accelerator: Such as "ethos-u65-256".
@@ -42,7 +42,7 @@ class NpuRegion:
 
     @property
     def tensors(self) -> list[NpuTensor]:
-        """Inputs, then outputs."""
+        """The region's inputs, followed by its outputs."""
         return [*self.inputs, *self.outputs]
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object files of a library: C and kernels, compiled and joined, and the symbols that are left undefined.
+"""Object files of a library: compilation and joining of C code and kernels, and their undefined symbols.
 
 The objects are the same for every system that uses ELF: they are compiled without a C library.
 """
@@ -21,10 +21,11 @@ _C_FLAGS = (
     *("-std=c11", "-O2", "-g0", "-fPIC", "-ffreestanding", "-fno-stack-protector"),
     *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
 )
-# Only the pinned compiler gets these flags: the warnings of another compiler depend on its version.
+# Only the pinned compiler gets these flags, since the warnings of other compilers depend on their versions.
 _STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-overlength-strings")
-# TVM's objects carry DWARF that says nothing of the model, and functions that convert between binary16 and binary32. On
-# aarch64 the conversions are instructions; a call of one of the discarded functions would make the link fail.
+# TVM's objects contain DWARF that does not describe the model, and functions that convert between binary16 and
+# binary32. aarch64 has instructions for these conversions; a call of one of the discarded functions would make the
+# link fail.
 _DISCARDED = ("*(.debug_*)", "*(.rela.debug_*)", "*(.comment)", "*(.llvm_addrsig)", "*(.note.gnu.build-id)")
 _DISCARDED_ON_AARCH64 = ("*(.text.tvm.fp16.conv)",)
 _ELF = b"\x7fELF"
@@ -35,7 +36,7 @@ _SCRIPT, _ARCHIVE = "join.ld", "library.a"
 
 @dataclass(frozen=True)
 class Member:
-    """Sources of one object of a library.
+    """The sources of one object of a library.
 
     Attributes:
         sources: C and assembler, text by file name.
@@ -61,14 +62,14 @@ class CompiledLibrary:
     members: Mapping[str, bytes]
 
     def requires(self, members: Iterable[str]) -> tuple[str, ...]:
-        """Return the functions that members call and the library does not define."""
+        """Return the functions that the members call but the library does not define."""
         called = set[str]().union(*(_names(self.members[name], defined=False) for name in members))
         has = (_names(data, defined=True) for data in self.members.values())
         return tuple(sorted(called.difference(*has)))
 
 
 def compile_library(members: Mapping[str, Member], include: Path, driver: Driver) -> CompiledLibrary:
-    """Compile and join objects; the same inputs give the same bytes.
+    """Compile and join objects; equal inputs give equal bytes.
 
     Args:
         members: Name in the archive → source or object.
@@ -96,7 +97,7 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
         for name, member in members.items():
             objects = compiled(member.sources)
             for number, data in enumerate(member.kernels):
-                objects.append(f"{number}.kernel.o")  # no member of the archive has such a name
+                objects.append(f"{number}.kernel.o")  # no member of the archive has this name
                 (folder / objects[-1]).write_bytes(data)
             driver.run(["-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", name], folder)
             made[name] = _object(folder / name, driver)
@@ -108,7 +109,7 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
 
 
 def _object(file: Path, driver: Driver) -> bytes:
-    """Return the bytes of an object that the driver made."""
+    """Return the bytes of an object file that the compiler was to write."""
     data = file.read_bytes() if file.is_file() else b""
     if not data.startswith(_ELF):
         raise EnvError(f"the compiler {driver.cc or 'ziglang'} reported no error, but wrote no object file")
@@ -122,17 +123,17 @@ def symbols_of(table: ELFFile) -> list[Symbol]:
 
 
 def _names(data: bytes, *, defined: bool) -> set[str]:
-    """Return the symbols that an object defines, or those that it lacks."""
+    """Return the symbols that an object defines, or those that it references without defining them."""
     symbols = symbols_of(ELFFile(io.BytesIO(data)))
     visible = [s for s in symbols if s.name and s.entry.st_info.bind != "STB_LOCAL"]
     return {str(s.name) for s in visible if (s.entry.st_shndx != "SHN_UNDEF") == defined}
 
 
 def _hidden(data: bytes, prefix: str) -> bytes:
-    """Make global symbols with a prefix invisible to other programs and libraries."""
+    """Hide global symbols with a prefix from other programs and libraries."""
     elf = ELFFile(io.BytesIO(data))
     table = elf.get_section_by_name(".symtab")
-    assert table is not None  # never None, since an object has the model's symbols
+    assert table is not None  # never None, since an object contains the model's symbols
     changed = bytearray(data)
     for index, symbol in enumerate(symbols_of(elf)):
         if symbol.name.startswith(prefix):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a C library for functions that take a size: a length up to a bound, or a number of samples.
+"""Parts of a C library for functions with a run-time size: a length up to a bound, or a number of samples.
 
 The caller's buffers have as many bytes as follow from the size. A length is passed on to the program; for several
 samples, the program is run once for each.
@@ -41,7 +41,7 @@ class OpenSize:
     """Name of the argument in C."""
 
     def at_largest(self, model: ImportedModel) -> ImportedModel:
-        """Return the model with inputs and outputs of the greatest size that the program takes."""
+        """Return the model with its inputs and outputs at their maximum size."""
         inputs, outputs = (
             tuple(
                 replace(spec, shape=tuple(most([dim], self.largest) for dim in dims))
@@ -66,7 +66,7 @@ class OpenLength(OpenSize):
 
     @staticmethod
     def of(main: relax.Function, name: str, largest: int, model: ImportedModel) -> "OpenLength":
-        """Return the length that a planned function takes.
+        """Return the open length of a planned function.
 
         Args:
             main: The planned function.
@@ -88,13 +88,13 @@ class OpenLength(OpenSize):
 
 
 class OpenSamples(OpenSize):
-    """Any number of samples, which are computed one by one."""
+    """A run-time number of samples, which are computed one by one."""
 
     argument = "samples"
 
     @staticmethod
     def of(model: ImportedModel) -> "OpenSamples":
-        """Return the open number of samples of a model, which was imported with the self-test's number."""
+        """Return the open number of samples of a model that was imported with the self-test's number."""
         first = next(spec for spec in model.inputs if spec.batch)
         number = tirx.Var(first.batch, "int64")
 
@@ -108,10 +108,10 @@ class OpenSamples(OpenSize):
 
 
 def open_bytes(dims: Sequence[Expr], item_bytes: int) -> str:
-    """Return the bytes of a tensor as a C expression of the open size; empty if its sizes are fixed."""
+    """Return the size of a tensor in bytes as a C expression of the open size; "" if its sizes are fixed."""
     return product_text(dims, item_bytes) if is_open(dims) else ""
 
 
 def open_dims(dims: Sequence[Expr]) -> dict[int, str]:
-    """Return axis → size as a C expression, for each axis whose size follows from the open size."""
+    """Return axis → size as a C expression, for each axis whose size depends on the open size."""
     return {axis: c_text(dim) for axis, dim in enumerate(dims) if is_open([dim])}

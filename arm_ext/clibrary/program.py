@@ -84,13 +84,13 @@ class KernelStep:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether a kernel of the model is called, and no C of the library's own."""
+        """Whether the kernel is compiled from the model, and is not C code of the library itself."""
         return self.sort is None and self.region is None
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of a tensor to where it is needed, if no kernel writes it there; `bytes` is an int or a C expression."""
+    """A copy of a tensor to a location where no kernel can write it directly; `bytes` is a number or a C expression."""
 
     source: TensorPlace
     target: TensorPlace
@@ -114,7 +114,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Loop:
-    """Steps that are repeated as long as a bool is true; it is tested before each round.
+    """A loop: while a bool is true, which is tested before each iteration, its steps run.
 
     Attributes:
         condition: Place of the bool.
@@ -129,7 +129,7 @@ Step: TypeAlias = KernelStep | Copy | Branch | Loop
 
 
 def calls_of(steps: Iterable[Step]) -> Iterator[KernelStep]:
-    """Yield the kernel calls in their order, those of branches and loops, too."""
+    """Yield the kernel calls in order, including those of branches and loops."""
     for step in steps:
         if isinstance(step, KernelStep):
             yield step
@@ -144,7 +144,7 @@ def mapped(
     change: Callable[[KernelStep | Copy], Iterable[Step]],
     place: Callable[[TensorPlace], TensorPlace] = lambda it: it,
 ) -> tuple[Step, ...]:
-    """Return the steps with `change` applied to each call and copy, and `place` to each condition."""
+    """Return the steps with `change` applied to each call and copy, and `place` to the location of each condition."""
     changed: list[Step] = []
     for step in steps:
         if isinstance(step, Branch):
@@ -159,7 +159,7 @@ def mapped(
 
 @dataclass(frozen=True)
 class Program:
-    """A function of a model as steps in execution order.
+    """A function of a model as steps in execution order, with the buffers that they use.
 
     Attributes:
         steps: The steps in execution order.
@@ -205,7 +205,7 @@ def read_program(
 
 
 def with_workspaces(program: Program, threads: int = 1) -> Program:
-    """Turn the memory that kernels allocate into buffers, separate ones for each call, and split parallel kernels.
+    """Turn the memory that kernels allocate into buffers, one for each call, and split parallel kernels.
 
     Args:
         program: The program that `read_program` returned.
@@ -255,20 +255,24 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
 
 
 def _hoisted(func: tirx.PrimFunc, calls: Sequence[KernelStep]) -> tuple[tirx.PrimFunc, list[Workspace]]:
-    """Return a kernel with its workspaces as arguments, and workspaces that are large enough for all calls."""
+    """Return a kernel that takes its workspaces as arguments, and workspaces that are large enough for all calls."""
     longest = max((step.length.most for step in calls if step.length is not None), default=0)
     try:
         return hoist_all(func, longest)
     except ValueError as err:
         names = ", ".join(dict.fromkeys(name for step in calls for name in step.sources)) or "the model"
         raise ModelError(
-            f"{names}: works in {err}; a C library has no memory for that. Compile a package, or list the sizes that "
+            f"{names}: needs workspaces of {err}, which a C library cannot allocate. Compile a package, or list "
+            "the sizes that "
             "occur in place of a bound"
         ) from err
 
 
 def _tasks(extent: Expr | None, length: Length | None) -> int | str:
-    """Return the number of iterations of a parallel loop in a call."""
+    """Return the number of iterations of a kernel's parallel loop: a number or a C expression.
+
+    0 without such a loop.
+    """
     if extent is None or isinstance(extent, tirx.IntImm):
         return 0 if extent is None else int(extent)
     assert length is not None
@@ -276,15 +280,15 @@ def _tasks(extent: Expr | None, length: Length | None) -> int | str:
 
 
 def _for(tasks: int | str, places: list[TensorPlace]) -> list[TensorPlace]:
-    """Return the arguments of a part of a kernel, without strides per thread if a single thread computes it."""
+    """Return the arguments of a part of a kernel; if a single thread computes it, without strides per thread."""
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
 class ConstantPool:
-    """The constants of a library in one array, in which equal constants are stored once."""
+    """The constants of a library in one array, which holds equal constants once."""
 
     def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
-        """Start without constants; those in `shared` are stored elsewhere, since other models read them, too."""
+        """Start without constants; those in `shared` are stored elsewhere, because other models read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}
@@ -296,12 +300,12 @@ class ConstantPool:
         return self._offsets
 
     def place_of(self, constant: GenericConst) -> TensorPlace:
-        """Return where a constant is stored; add the constant unless it was added before or is shared."""
+        """Return the location of a constant; add the constant unless it is stored already."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
         return self._shared.get(data) or TensorPlace("weights", self.add(data))
 
     def add(self, data: bytes) -> int:
-        """Return the offset of the bytes of a constant; add them unless they were added before."""
+        """Return the offset of a constant's bytes; add them unless they are stored already."""
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
             self.parts += [bytes(padding), data]
@@ -311,7 +315,7 @@ class ConstantPool:
 
 
 class _ProgramReader:
-    """Visitor of the functions' bindings that records the steps, and the place of each variable."""
+    """Visitor of functions' bindings that records the steps, and the location of each variable."""
 
     def __init__(self, planned: tvm.IRModule, constants: ConstantPool, largest: int) -> None:
         self._mod, self._largest = planned, largest
@@ -324,7 +328,7 @@ class _ProgramReader:
         self._entered: list[str] = []
 
     def inlined(self, func: relax.Function, arguments: Sequence[Value]) -> Value:
-        """Add the steps of a function, and return the place of its result."""
+        """Add the steps of a function, and return the location of its result."""
         self._values.update(zip(func.params, arguments, strict=True))
         return self._sequence(func.body)
 
@@ -335,7 +339,7 @@ class _ProgramReader:
         types: Sequence[relax.Type],
         since: int = 0,
     ) -> None:
-        """Deliver values to target locations: they are computed there if possible, else copied.
+        """Make values end up at target locations: they are computed there if possible, else copied.
 
         Args:
             sources: Places of the values.
@@ -365,7 +369,7 @@ class _ProgramReader:
         """Add the steps of a binding."""
         operator = _operator(value)
         if operator == "relax.memory.alloc_storage":
-            # Storage of the package's memory plan; a library plans anew, including workspaces, inputs and outputs.
+            # The package's memory plan is ignored: a library plans anew, with workspaces, inputs and outputs.
             return
         if operator in ("relax.memory.alloc_tensor", "relax.builtin.alloc_tensor"):
             self._values[var] = self._allocated(var.ty)
@@ -389,7 +393,10 @@ class _ProgramReader:
             raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
 
     def _offered(self, call: Call) -> TensorPlace:
-        """Add a step that offers a region to an NPU; return the location of the flag whether the NPU ran it."""
+        """Add a step that offers a region to an NPU.
+
+        Return the location of the flag that tells whether the NPU computed it.
+        """
         number, _, payload, *tensors = call.args
         taken = self._buffer(_bytes("bool"))
         places = (self._place(payload), *map(self._place, tensors), taken)
@@ -442,7 +449,10 @@ class _ProgramReader:
         return self._known(func.body.body)
 
     def _pass_on(self, moves: Sequence[tuple[TensorPlace, TensorPlace, relax.Type]]) -> None:
-        """Copy values to the states of the next round; those that are states of this round go by way of a buffer."""
+        """Copy values to the states of the next iteration.
+
+        Those that are states of this one are copied to a buffer first.
+        """
         states = {target for _, target, _ in moves}
         last = []
         for source, target, ty in moves:
@@ -453,7 +463,7 @@ class _ProgramReader:
         self.steps += last
 
     def _place(self, expr: Expr) -> TensorPlace:
-        """Return where a tensor is."""
+        """Return the location of a tensor."""
         found = self._known(expr)
         if not isinstance(found, TensorPlace):
             raise _refusal(expr, "passes a tuple")
@@ -494,7 +504,7 @@ class _ProgramReader:
         return KernelStep(str(call.op.name_hint), places, sources_of(call), length=length)
 
     def _length(self, call: Call, func: tirx.PrimFunc) -> tuple[Length | None, list[Expr]]:
-        """Return the length that a kernel is given in a call, if any, and the arguments that are tensors."""
+        """Return the run-time length of a call, or None, and those of its arguments that are tensors."""
         variable, length = length_argument(func), None
         tensors = []
         for param, arg in zip(func.params, call.args, strict=True):
@@ -512,7 +522,7 @@ class _ProgramReader:
         return Length(c_text(length), most([length], self._largest)), tensors
 
     def _sort(self, call: Call, sort: Sort, tensors: Sequence[Expr]) -> KernelStep:
-        """Return the call of the library's own function, which wants both outputs."""
+        """Return a call of the library's sort function; an output that the kernel does not have gets a buffer."""
         source, *results = map(self._place, tensors)
         wanted = most(dims_of(tensors[-1].ty), self._largest)
         values = results.pop(0) if sort.has_values else self._buffer(wanted * _bytes(sort.dtype))
@@ -525,7 +535,7 @@ class _ProgramReader:
         return self._buffer(most(dims_of(ty), self._largest) * _bytes(str(ty.dtype)), exact)
 
     def _buffer(self, bytes: int, exact: int | str | None = None) -> TensorPlace:
-        """Return a new buffer of a size; for some lengths fewer of its bytes are used."""
+        """Return a new buffer of a size; for smaller lengths, only its first `exact` bytes are used."""
         self.buffers.append(bytes)
         self._exact.append(bytes if exact is None else exact)
         return TensorPlace("buffer", index=len(self.buffers) - 1)
@@ -544,14 +554,14 @@ def _types(ty: relax.Type) -> list[relax.Type]:
 
 
 def _like(ty: relax.Type, places: Iterator[TensorPlace]) -> Value:
-    """Return places, in the tuple structure of a type."""
+    """Return locations in the tuple structure of a type."""
     if isinstance(ty, relax.TupleType):
         return tuple(_like(field, places) for field in ty.fields)
     return next(places)
 
 
 def _moved(buffer: int, target: TensorPlace, place: TensorPlace) -> TensorPlace:
-    """Return a location; if it is in the given buffer, return the corresponding location in the target."""
+    """Return a location; if it is in the given buffer, return the same offset from the target instead."""
     if (place.memory, place.index) != ("buffer", buffer):
         return place
     return replace(target, offset=target.offset + place.offset)
@@ -595,10 +605,10 @@ def _bytes(dtype: str) -> int:
 
 
 def _size(ty: relax.Type) -> int | str:
-    """Return the bytes of a tensor: an int, or a C expression if they are known at run time."""
+    """Return the size of a tensor in bytes: a number, or a C expression if it is known only at run time."""
     if not isinstance(ty.shape, relax.ShapeExpr):
         raise ModelError(
-            f"a C library has no values of {ty}, whose size is known at run time; compile a package"
+            f"a C library does not support {ty}, whose size is known only at run time; compile a package"
         )
     text = product_text(dims_of(ty), _bytes(str(ty.dtype)))
     return text if is_open(dims_of(ty)) else int(text)

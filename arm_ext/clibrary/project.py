@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a library as a whole: those by which builds find it, and the example that runs the self-tests."""
+"""Files that belong to a complete library: those by which builds find it, and the example that runs the self-tests."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Rust crate over a C library: its headers' constants, types and functions as declarations of Rust.
+"""A Rust crate for a C library: the constants, types and functions of its headers as Rust declarations.
 
 The headers are ours, so a few regular expressions read all that they have.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from arm_ext.clibrary.text import render
 from arm_ext.common.version import __version__
 
-# Names that a crate, a module or a parameter may not have, without those that C and C++ reserve, too.
+# Reserved names of Rust crates, modules and parameters, except those that C and C++ reserve, too.
 _KEYWORDS = """abstract as async await become box crate dyn final fn impl in let loop macro match mod move mut
 override priv pub ref self super trait type unsafe unsized use where yield core std test"""
 _C_TYPES = {
@@ -70,9 +70,12 @@ def _module(name: str, header: str) -> Iterator[str]:
     functions = ""
     comment, end = "", 0
     for item in items:
-        # A comment documents the next declaration only if nothing, such as a preprocessor line, is between them.
+        # A comment documents the next declaration only if nothing else, such as a preprocessor line, is between
+        # them.
         own = _documented(comment, "///") if comment and not header[end : item.start()].strip() else ""
-        is_beside = "\n" not in header[end : item.start()]  # a constant, rather than before the next
+        is_beside = (
+            "\n" not in header[end : item.start()]
+        )  # the comment is beside a constant, not before a declaration
         comment, end = "" if is_beside else item["comment"] or "", item.end()
         if item["constant"]:
             constant, value = (item[part].removeprefix(f"{name.upper()}_") for part in ("constant", "value"))
@@ -100,14 +103,14 @@ def _constant(name: str, value: str) -> str:
         return f"pub const {name}: Type = {value};\n"
     if value.endswith("f"):
         return f"pub const {name}: f32 = {value.removesuffix('f')};\n"
-    if re.fullmatch(r"\(-?\d+\)", value):  # a zero point; counts and sizes are without parentheses
+    if re.fullmatch(r"\(-?\d+\)", value):  # zero points are in parentheses; counts and sizes are not
         return f"pub const {name}: i32 = {value.strip('()')};\n"
     number = value.removesuffix("u").strip("()")
     return f"pub const {name}: usize = {number.replace('SIZE_MAX', 'usize::MAX', 1)};\n"
 
 
 def _cases(kind: str, name: str, cases: str) -> Iterator[str]:
-    """Yield the constants of an enumeration, whose numbers are consecutive."""
+    """Yield the constants of an enumeration; their values are consecutive."""
     prefix = f"{name.upper()}_"
     for number, case in enumerate(re.findall(rf"^    {prefix}(\w+)", cases, re.MULTILINE)):
         yield f"pub const {case}: {kind} = {number};\n"
@@ -126,7 +129,7 @@ def _function(name: str, item: re.Match[str]) -> str:
 
 
 def _declared(name: str, text: str) -> str:
-    """Return a declaration of C, such as `const void *data`, as one of Rust; the name may be empty."""
+    """Return a C declaration, such as `const void *data`, in Rust; the name may be empty."""
     found = _DECLARATION.fullmatch(text)
     assert found is not None, text
     kind = found["type"].removeprefix(f"{name}_")

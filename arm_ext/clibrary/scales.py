@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scales and zero points of quantised inputs and outputs, as the QDQ form of an imported model has them.
+"""Scales and zero points of quantised inputs and outputs, read from the QDQ form of an imported model.
 
 f = dequantize(x, 1/128, 3); …; y = quantize(g, 1/16, -5); return y
 →

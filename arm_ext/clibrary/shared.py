@@ -21,7 +21,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Shared:
-    """Constants and kernels that the same models of a library use.
+    """Constants and kernels that one set of a library's models shares.
 
     Attributes:
         name: Prefix of the symbols.
@@ -35,18 +35,18 @@ class Shared:
 
     @property
     def symbol(self) -> str:
-        """C name of the constants."""
+        """Symbol of the constants in C."""
         return f"{self.name}_weights"
 
     @cached_property
     def weights(self) -> bytes:
-        """The bytes of the constants."""
+        """The constants as bytes."""
         return b"".join(self.constants.parts)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Constants and kernels that a model has in common with others of its library.
+    """The constants and kernels that a model shares with other models of its library.
 
     Attributes:
         archive: Name of the library.
@@ -62,7 +62,7 @@ class Group:
 
     @property
     def places(self) -> dict[bytes, TensorPlace]:
-        """Bytes of a constant that other models read, too → where the constant is stored."""
+        """Bytes of each shared constant → its location."""
         return {
             value: TensorPlace("shared", offset, index)
             for index, each in self.shared.items()
@@ -76,7 +76,7 @@ def groups_of(
     constants: Sequence[ConstantPool],
     kernels: Sequence[Mapping[str, tirx.PrimFunc]],
 ) -> list[Group]:
-    """Return for each model the constants and kernels that it has in common with others.
+    """Return, for each model, the constants and kernels that it shares with other models.
 
     Args:
         archive: Name of the library.
@@ -111,12 +111,12 @@ def groups_of(
 
 
 def _key(func: tirx.PrimFunc) -> StructuralKey:
-    """Return a key that is equal for equal kernels, whatever their names are."""
+    """Return a key that is equal for equal kernels of any name."""
     return StructuralKey(func.with_attr("global_symbol", ""))
 
 
 def _owners(models: Iterable[Iterable[_T]]) -> dict[_T, frozenset[int]]:
-    """Return, for each item (a constant or kernel), the numbers of the models that have it."""
+    """Return, for each item (a constant or kernel), the indices of the models that contain it."""
     found: dict[_T, set[int]] = {}
     for number, things in enumerate(models):
         for thing in things:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that ask TVM's runtime to sort, for which a library has a function of its own: see files/model.c.
+"""Kernels that call TVM's runtime to sort; a library has its own sort functions: see files/model.c.
 
     topk(x, values, indices): call_packed("tvm.contrib.sort.topk", x, values, indices, 3, -1, "both", False)
     →
@@ -51,17 +51,17 @@ class Sort:
 
     @property
     def function(self) -> str:
-        """Name of the C function."""
+        """Name of the C function that sorts."""
         return f"sort_{self.dtype}_{self.index}"
 
     @property
     def numbers(self) -> tuple[int | str, ...]:
-        """Arguments of the C function after the tensors, each a number or a C expression."""
+        """Arguments of the C function after the tensors: numbers or C expressions."""
         return (self.outer, self.length, self.inner, self.count, int(self.rising))
 
 
 def packed_calls(func: tirx.PrimFunc) -> list[tuple[str, Call]]:
-    """Return the calls of a kernel to functions of TVM's runtime, such as to sort, by name."""
+    """Return the calls of a kernel to functions of TVM's runtime: name and call."""
     calls: list[Call] = []
     structural_walk(func.body, [(Call, calls.append)])
     packed = (call for call in calls if str(getattr(call.op, "name", "")).startswith(_PACKED))
@@ -69,7 +69,7 @@ def packed_calls(func: tirx.PrimFunc) -> list[tuple[str, Call]]:
 
 
 def sort_of(func: tirx.PrimFunc, length: str = VARIABLE) -> Sort | None:
-    """Return the sort that a kernel does, if it does nothing else and C can compare its elements; else None.
+    """Return the sort that a kernel computes; None if it computes more, or if C cannot compare the elements.
 
     Args:
         func: The kernel.
@@ -110,6 +110,6 @@ def sort_of(func: tirx.PrimFunc, length: str = VARIABLE) -> Sort | None:
 
 
 def _size(dims: Sequence[Expr], length: str) -> int | str:
-    """Return a product of sizes, in C where it is known at run time."""
+    """Return a product of sizes: a number, or a C expression if it is known only at run time."""
     text = product_text(dims, 1, length)
     return text if is_open(dims) else int(text)

@@ -28,15 +28,15 @@ from arm_ext.target.npu import ACCELERATORS
 from arm_ext.target.profiles import Profile
 from relay_passes.memory.plan_arena import ALIGNMENT, aligned
 
-# Endings of the macros of an input or output.
+# Suffixes of the macros of an input or output.
 _MACRO_ENDINGS = ("_type", "_shape", "_elements", "_bytes", "_scale", "_zero_point")
-# Variables and functions of the C++ class.
+# Members of the C++ class.
 _CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor failure"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The program that a library has for inputs of one shape.
+    """The program of a library for inputs of one shape.
 
     Attributes:
         label: The sizes chosen in it; empty where there is one shape.
@@ -53,7 +53,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Sources:
-    """Text of a model's files in a library.
+    """Generates the text of a model's files in a library.
 
     Attributes:
         shapes: The shapes, at least one; all have the same weights.
@@ -78,7 +78,7 @@ class Sources:
 
     @property
     def model(self) -> ImportedModel:
-        """The model, of the first shape."""
+        """The model as imported for the first shape."""
         return self.shapes[0].model
 
     @cached_property
@@ -93,7 +93,7 @@ class Sources:
 
     @property
     def shared(self) -> Mapping[int, Shared]:
-        """`TensorPlace.index` of each weight that other models of the library read, too → what they share."""
+        """`TensorPlace.index` of shared weights → the constants and kernels that are shared."""
         return {} if self.group is None else self.group.shared
 
     @property
@@ -103,7 +103,7 @@ class Sources:
 
     @property
     def example(self) -> str:
-        """Name of the example's file, in C."""
+        """Name of the example's C file."""
         return "main" if self.group is None else self.name
 
     @property
@@ -119,12 +119,12 @@ class Sources:
 
     @cached_property
     def kernels(self) -> Mapping[str, tirx.PrimFunc]:
-        """The kernels of all shapes."""
+        """Name → kernel, for the kernels of all shapes."""
         return {name: func for shape in self.shapes for name, func in shape.program.kernels.items()}
 
     @property
     def own_kernels(self) -> dict[str, tirx.PrimFunc]:
-        """The kernels that no other model calls, by symbol."""
+        """Symbol → kernel, for the kernels that no other model calls."""
         common = {} if self.group is None else self.group.symbols
         return {self.symbols[name]: func for name, func in self.kernels.items() if name not in common}
 
@@ -137,7 +137,7 @@ class Sources:
 
     @cached_property
     def weights(self) -> bytes:
-        """Constants, then the initial values of states unless zeros; if weights are a file, those of all models."""
+        """Constants, then nonzero initial values of states; if the weights are in a file, those of all models."""
         if self.group is not None and self.group.file is not None:
             return b"".join(self.group.file.parts)
         data = self.shapes[-1].program.weights
@@ -167,8 +167,11 @@ class Sources:
 
     @cached_property
     def layouts(self) -> list[Layout]:
-        """The placement of buffers for each shape: intermediate values, states, inputs and outputs in place."""
-        # Inputs and outputs with a run-time number of samples cannot lie in the arena.
+        """Placement of buffers for each shape: intermediate values and states.
+
+        Inputs and outputs if they can be in the arena.
+        """
+        # Inputs and outputs with a run-time number of samples cannot be in the arena.
         ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
             arrange(
@@ -185,12 +188,12 @@ class Sources:
 
     @property
     def region_bytes(self) -> list[int]:
-        """Bytes that each region takes, for any shape."""
+        """Size of each region in bytes, as the maximum over all shapes."""
         return [max(sizes) for sizes in zip(*(layout.bytes for layout in self.layouts), strict=True)]
 
     @property
     def in_place_bytes(self) -> list[int]:
-        """Bytes that each region takes with inputs and outputs in place."""
+        """Size of each region in bytes if inputs and outputs are in the regions, as the maximum over all shapes."""
         return [max(sizes) for sizes in zip(*(layout.in_place_bytes for layout in self.layouts), strict=True)]
 
     @cached_property
@@ -219,7 +222,7 @@ class Sources:
 
     @property
     def _failures(self) -> list[str]:
-        """Messages that tell why a run ended: of checked kernels, then of regions."""
+        """Error messages of a run: of checked kernels, then of regions."""
         offers = {step.region: step.sources for step in self._calls if step.region is not None}
         nodes = [named(offers[number], self.model.nodes) for number in range(len(self.npu))]
         regions = [f"{each}: a region failed on the NPU" for each in nodes]
@@ -253,13 +256,13 @@ class Sources:
 
     @cached_property
     def _step(self) -> tuple[int, int]:
-        """Return the numbers of inputs and of outputs that `step` takes."""
+        """Return the numbers of inputs and outputs of `step`."""
         count = len(self.model.states)
         outputs = len(self.model.outputs)
         return len(self.model.inputs) - count, outputs if outputs == count else outputs - count
 
     def _known(self, facts: CompiledFacts) -> dict[str, object]:
-        """Return the facts that the templates of all files lay out."""
+        """Return the facts that the templates of all files insert."""
         return {
             **self._names(),
             **self._tensor_facts(),
@@ -295,7 +298,7 @@ class Sources:
         }
 
     def _tensor_facts(self) -> dict[str, object]:
-        """Return the inputs, outputs and states, and the argument by which the caller chooses their sizes."""
+        """Return facts about inputs, outputs and states, and about the argument for their run-time size."""
         shapes = self._shape_facts()
         inputs = [_largest(tensors) for tensors in zip(*(shape.inputs for shape in shapes), strict=True)]
         outputs = [_largest(tensors) for tensors in zip(*(shape.outputs for shape in shapes), strict=True)]
@@ -360,7 +363,7 @@ class Sources:
         return found
 
     def _memory_facts(self) -> dict[str, object]:
-        """Return the regions of memory and the weights."""
+        """Return facts about memory regions and weights."""
         sizes = zip(self.regions, self.region_bytes, self.in_place_bytes, strict=True)
         return {
             "regions": [Region(region.name, *each) for region, *each in sizes],
@@ -374,7 +377,7 @@ class Sources:
         }
 
     def _code_facts(self) -> dict[str, object]:
-        """Return the functions that the code declares and calls, and the messages of those that fail."""
+        """Return the functions that the code declares and calls, and the error messages of a run."""
         compiled = {step.kernel: step for step in self._calls if step.is_compiled}
         sorts = {(step.sort.dtype, step.sort.index) for step in self._calls if step.sort is not None}
         return {
@@ -409,7 +412,7 @@ class Sources:
 
     @property
     def _result_bytes(self) -> int:
-        """Bytes of the outputs that the example compares."""
+        """Size in bytes of the outputs that the example compares."""
         sizes = [sum(aligned(tensor_bytes(spec)) for spec in shape.model.outputs) for shape in self.shapes]
         samples = self._open.tested if isinstance(self._open, OpenSamples) else 1
         return max(ALIGNMENT, samples * max(sizes))
@@ -425,11 +428,11 @@ def weights_source(symbol: str, file: str) -> str:
 
 
 def _largest(tensors: Sequence[Tensor]) -> Tensor:
-    """Return an input or output with the sizes of the shape in which it is largest."""
+    """Return an input or output as it is in the shape for which it is largest."""
     specs = [tensor.spec for tensor in tensors]
     return replace(max(tensors, key=lambda tensor: tensor.bytes), varies=len(set(specs)) > 1)
 
 
 def _divide(texts: Iterable[str]) -> bool:
-    """Whether C code calls the function for quotients."""
+    """Whether C code calls the function that computes quotients."""
     return any("quotient(" in text for text in texts)

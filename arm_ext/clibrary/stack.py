@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static bound on the stack of aarch64 functions, from their changes of the stack pointer and their calls.
+"""An upper bound on the stack of aarch64 functions, from their changes of the stack pointer and their calls.
 
 A function's own frame is the sum of all that it subtracts from the stack pointer: it does so once, when it begins. The
 bound of a function is its frame and the greatest bound of those that it calls.
@@ -19,15 +19,15 @@ from arm_ext.common.errors import InternalError
 
 _LOWERED = re.compile(r"sp, sp, #(?P<by>0x[0-9a-f]+|\d+)(, lsl #(?P<shift>\d+))?$")
 _PUSHED = re.compile(r"\[sp, #-(?P<by>0x[0-9a-f]+|\d+)\]!$")
-# Changes of the stack pointer that the sum does not see: by a register, or to an aligned address.
+# Changes of the stack pointer that the bound cannot include: by a register, or by alignment.
 _OTHER = re.compile(r"^(sub|and|mov) sp, (?!sp, #)")
 _BY_POINTER = ("blr ", "br ")
-# Types of relocations, by the ELF for the Arm 64-bit Architecture: R_AARCH64_CALL26 and R_AARCH64_JUMP26.
+# Relocation types of the ELF for the Arm 64-bit Architecture: R_AARCH64_CALL26 and R_AARCH64_JUMP26.
 _CALLS = (283, 282)
 
 
 def stack_bound(*objects: bytes, tasks: str = "task_") -> int:
-    """Return the bytes of stack that a call of any function of objects takes at most, without undefined functions.
+    """Return the maximum stack size in bytes of a call of any function in objects, without undefined functions.
 
     Args:
         objects: Relocatable aarch64 objects, which call each other's functions.
@@ -41,14 +41,14 @@ def stack_bound(*objects: bytes, tasks: str = "task_") -> int:
     calls: dict[str, set[str]] = {}
     for data in objects:
         for name, (frame, called) in _functions(ELFFile(io.BytesIO(data)), tasks).items():
-            # Functions local to their objects may have the same name: the largest frame counts.
+            # Local functions of different objects may have the same name: the largest frame counts.
             frames[name] = max(frame, frames.get(name, 0))
             calls.setdefault(name, set()).update(called)
 
     @cache
     def bound(name: str, above: tuple[str, ...] = ()) -> int:
         if name in above:
-            raise InternalError(f"{name} calls itself; its stack has no bound")
+            raise InternalError(f"{name} is recursive, so its stack has no upper bound")
         deepest = max((bound(callee, (*above, name)) for callee in calls[name] & frames.keys()), default=0)
         return frames[name] + deepest
 
@@ -56,7 +56,7 @@ def stack_bound(*objects: bytes, tasks: str = "task_") -> int:
 
 
 def _functions(elf: ELFFile, tasks: str) -> Mapping[str, tuple[int, set[str]]]:
-    """Return the frame of each function, and the names of those that it calls."""
+    """Return, for each function, the size of its frame and the names of the functions that it calls."""
     symbols = symbols_of(elf)
     places = {
         str(s.name): (s.entry.st_shndx, s.entry.st_value, s.entry.st_size)
@@ -81,7 +81,9 @@ def _functions(elf: ELFFile, tasks: str) -> Mapping[str, tuple[int, set[str]]]:
 
 def _lowered_by(name: str, instruction: str) -> int:
     if _OTHER.match(instruction):
-        raise InternalError(f"{name}: the stack pointer moves by what is known at run time: {instruction}")
+        raise InternalError(
+            f"{name}: the stack pointer changes by an amount that is known only at run time: {instruction}"
+        )
     if instruction.startswith("sub ") and (found := _LOWERED.search(instruction)):
         return int(found["by"], 0) << int(found["shift"] or 0)
     found = _PUSHED.search(instruction)

@@ -9,12 +9,12 @@ from pathlib import Path
 import jinja2
 
 _FILES = Path(__file__).parent / "files"
-# What is no C in a template: comments and strings of C; comments, statements and expressions of Jinja.
+# Parts of a template that are not C code: C comments and strings; Jinja comments, statements and expressions.
 _NO_CODE = re.compile(r'/\*.*?\*/|"[^"\n]*"|<#.*?#>|<%.*?%>|@[^@\n]*@', re.DOTALL)
 _WORD = re.compile(r"\b[a-z]\w*")
 # Bytes that are escaped: unprintable ones, quotes, backslashes, and ? because of trigraphs.
 _LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
-# Reserved words of C and C++, and macros of their headers.
+# Reserved words of C and C++, and macros of their standard headers.
 _RESERVED_WORDS = """alignas alignof and and_eq asm atomic auto bitand bitor bool break case catch char class compl
 concept const consteval constexpr constinit continue decltype default delete do double else enum explicit export
 extern false float for friend goto if inline int linux long main mutable namespace new noexcept not not_eq nullptr
@@ -31,8 +31,8 @@ _C_TYPES = {
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
-# Headers, libraries and Python modules of systems. A file named after a model would take their place where a program
-# is compiled with -I and -L of the library's folders, or Python looks for modules in one of them.
+# Names of system headers, system libraries and Python modules. A file named after a model would shadow them where a
+# program is compiled with -I and -L of the library's folders, or where Python imports from one of them.
 _SYSTEM_HEADERS = """aio alloca argp argz ar assert byteswap complex cpio crypt ctype dirent dlfcn elf endian envz err
 errno error execinfo fcntl features fenv float fmtmsg fnmatch fstab fts ftw getopt glob grp iconv ifaddrs inttypes
 iso646 langinfo libgen limits link locale malloc math memory mntent monetary mqueue ndbm netdb nl_types paths poll
@@ -50,7 +50,7 @@ math multiprocessing ntpath numbers numpy opcode operator os pathlib pickle plat
 random re reprlib secrets select selectors shutil signal site socket sre_compile sre_constants sre_parse ssl stat
 statistics string struct subprocess symtable sys sysconfig tempfile test textwrap threading time timeit token tokenize
 trace traceback types typing unicodedata unittest urllib uuid warnings weakref xml zipfile zlib"""
-# example/main.c goes over all models of a library.
+# `main` is reserved, because example/main.c runs all models of a library.
 _SYSTEM = frozenset(f"main {_SYSTEM_HEADERS} {_SYSTEM_LIBRARIES} {_PYTHON_MODULES}".split())
 
 _LONGEST = 48
@@ -58,7 +58,7 @@ _LONGEST = 48
 
 
 def identifier(text: str, taken: Iterable[str] = ()) -> str:
-    """Return a name of C and C++ for a text, which is none of `taken`."""
+    """Return a C and C++ identifier for a text, different from all of `taken`."""
     plain = re.sub(r"[^0-9A-Za-z]+", "_", text)[:_LONGEST].strip("_").lower() or "model"
     if plain[0].isdigit() or plain in _RESERVED:
         plain = f"m_{plain}"
@@ -71,13 +71,16 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
 
 
 def file_identifier(text: str) -> str:
-    """Return a name of C and C++ for a model or library, such that its files shadow none of a system's files."""
+    """Return an identifier for a model or library whose files do not shadow system files."""
     name = identifier(text)
     return f"m_{name}" if name in _SYSTEM else name
 
 
 def identifiers(texts: Iterable[str], taken: Iterable[str] = (), endings: Sequence[str] = ()) -> list[str]:
-    """Return a name for each text, all different; none is another with one of the endings."""
+    """Return an identifier for each text.
+
+    All differ, and none equals another one plus one of the suffixes `endings`.
+    """
     names = list(taken)
     count = len(names)
     for text in texts:
@@ -88,34 +91,35 @@ def identifiers(texts: Iterable[str], taken: Iterable[str] = (), endings: Sequen
 
 
 def c_type(dtype: str) -> str:
-    """Return the C type that holds an element."""
+    """Return the C type of an element."""
     return _C_TYPES[dtype]
 
 
 def literal(text: str) -> str:
-    """Return a string literal of UTF-8."""
+    """Return a C string literal in UTF-8."""
     data = _LITERAL.sub(lambda found: b"\\%03o" % found[0][0], text.encode())
     return f'"{data.decode()}"'
 
 
 def comment(text: str) -> str:
-    """Return a text that can stand in a comment."""
+    """Return a text that can be inserted in a C comment."""
     plain = re.sub(r"[^ -~]", "?", text).replace("\\", "/").replace("??", "? ?")
     return plain.replace("*/", "* /").replace("/*", "/ *")
 
 
 @cache
 def words_of_sources() -> frozenset[str]:
-    """Return the words of all C templates outside comments, strings and placeholders."""
+    """Return the words in all C templates outside of comments, strings and placeholders."""
     texts = [path.read_text(encoding="utf-8") for path in _FILES.iterdir() if path.suffix in (".c", ".h")]
     return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub(" ", text)))
 
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Jinja's default marks are C, Rust and Python, too: {{ begins nested initialisers, and is a brace in formats. No
-    # language of the templates has these: @name@, as in CMake's configure_file, <% if … %> and <# comment #>. A line of
-    # statements alone leaves no line in the file; -%> drops the space after it, and +%> keeps the end of the line.
+    # Jinja's default delimiters have a meaning in C, Rust and Python: {{ begins nested initialisers, and is a brace
+    # in formats. No language of the templates uses these: @name@, as in CMake's configure_file, <% if … %> and <#
+    # comment #>. A line of only statements leaves no line in the file; -%> removes the whitespace after it, and +%>
+    # keeps the end of the line.
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FILES),
         undefined=jinja2.StrictUndefined,
@@ -135,5 +139,5 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, facts: Mapping[str, object]) -> str:
-    """Return the text of a template of the folder `files` for facts about a library."""
+    """Return a template of the folder `files` rendered with facts about a library."""
     return _environment().get_template(name).render(facts)

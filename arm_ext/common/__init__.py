@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that several parts of the package share: names, arrays, text, worker processes."""
+"""Modules shared by several parts of the package: names, arrays, text, worker processes."""

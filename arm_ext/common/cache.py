@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache folder, and its entries: bytes under a hash of all that decides them, which may be deleted at any time.
+"""The cache folder and its entries: bytes under a hash of everything that determines them.
+
+All may be deleted at any time.
 
 An entry is written to another name and renamed, so that concurrent and killed writers do no harm. It carries a
 checksum, and a damaged one counts as missing. The least recently used entries are removed when all take too much room.
@@ -59,13 +61,13 @@ def cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EnvError(
-            f"cache folder {folder} cannot be made ({error.strerror}); name a writable one in ARM_EXT_CACHE"
+            f"cache folder {folder} cannot be created ({error.strerror}); name a writable one in ARM_EXT_CACHE"
         ) from error
     return folder
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete files that killed writers left in a folder long ago."""
+    """Delete files that interrupted writers left in a folder long ago."""
     for left in folder.glob(f"{ASIDE}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
@@ -74,7 +76,7 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def without_entries() -> Iterator[None]:
-    """Read and write no entries in the block, and in threads that run in a copy of its context."""
+    """Disable the cache in the block, and in threads that run in a copy of its context."""
     token = _used.set(False)
     try:
         yield
@@ -96,7 +98,7 @@ class Entries:
     _added: Event = field(default_factory=Event, init=False, repr=False, compare=False)
 
     def folder(self) -> Path:
-        """Return their folder."""
+        """Return the folder of these entries."""
         return cache_folder() / self.name
 
     def get(self, key: str | Callable[[], str], make: Callable[[], bytes]) -> bytes:
@@ -138,7 +140,7 @@ class Entries:
                 aside.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Trim the cache if an entry was added since the last call, and it is small or a sample says nearly full.
+        """Trim the cache if an entry was added since the last call, and the cache is small or seems nearly full.
 
         Looking at all 65,000 kernels that fit would take a second, the longest step of a small compile.
         """
@@ -158,7 +160,7 @@ class Entries:
                 self.trim(int(self.limit * _KEPT))
 
     def trim(self, most: int | None = None) -> None:
-        """Delete the least recently used entries if all take more than that, and leftovers of killed writers.
+        """Delete the least recently used entries if all together exceed `most` bytes, and files of interrupted writers.
 
         Args:
             most: Bytes; the limit if not given.
@@ -175,7 +177,7 @@ class Entries:
                 return
 
     def size(self) -> tuple[int, int]:
-        """Return the number of entries and their bytes."""
+        """Return the number of entries and their total size in bytes."""
         found = self._found()
         return len(found), sum(size for _, size, _ in found)
 
@@ -192,7 +194,7 @@ class Entries:
             raise EnvError(f"{self.folder()} cannot be emptied ({error.strerror})") from error
 
     def _found(self) -> list[tuple[float, int, Path]]:
-        """Return for each entry the time of its last use, its size and its path."""
+        """Return, for each entry, the time of its last use, its size and its path."""
         folder, found = self.folder(), []
         for entry in os.scandir(folder) if folder.is_dir() else ():
             if not _KEY.fullmatch(entry.name):
@@ -204,7 +206,7 @@ class Entries:
 
 
 def _bytes_of(folder: Path, names: Sequence[str]) -> int:
-    """Return how many bytes some files of a folder have, as far as they are still there."""
+    """Return the total size in bytes of those of the files that still exist."""
     total = 0
     for name in names:
         with suppress(FileNotFoundError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cores of a board by number, as `--cores` and Linux write them: "4-7" or "0,2"."""
+"""Core numbers of a board, as `--cores` and Linux write them: "4-7" or "0,2"."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _MOST = 4096
 
 
 def parse_cores(text: str) -> tuple[int, ...]:
-    """Return the numbers, each once, in ascending order.
+    """Return the core numbers of a text without duplicates, in ascending order.
 
     Raises:
         UsageError: The text names no core.
@@ -22,13 +22,15 @@ def parse_cores(text: str) -> tuple[int, ...]:
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part, re.ASCII)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not first <= last < _MOST:
-            raise UsageError(f"--cores {text}: {part!r} is no core, or range of cores, such as 4-7 or 0,2")
+            raise UsageError(
+                f"--cores {text}: {part!r} is neither a core nor a range of cores, such as 4-7 or 0,2"
+            )
         found.update(range(first, last + 1))
     return tuple(sorted(found))
 
 
 def cores_text(cores: Iterable[int]) -> str:
-    """Return numbers as "0,2-3"."""
+    """Return core numbers as text: "0,2-3"."""
     ranges = []
     for _, run in groupby(enumerate(sorted(cores)), key=lambda pair: pair[1] - pair[0]):
         numbers = [number for _, number in run]

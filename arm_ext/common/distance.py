@@ -26,7 +26,7 @@ class Distance:
 
 
 def distance(actual: npt.NDArray[Any], reference: npt.NDArray[Any]) -> Distance:
-    """Compare two arrays of one shape; a NaN on one side alone is infinitely far."""
+    """Compare two arrays of equal shape; where only one of them is NaN, the distance is infinite."""
     same = (actual == reference) | ((actual != actual) & (reference != reference))
     wide_actual, wide_reference = actual.astype(np.float64), reference.astype(np.float64)
     gap = np.where(same, 0.0, np.abs(wide_actual - wide_reference))
@@ -47,7 +47,7 @@ def distance(actual: npt.NDArray[Any], reference: npt.NDArray[Any]) -> Distance:
 
 
 def says_nothing(value: npt.NDArray[Any]) -> str:
-    """Return why a comparison with an array cannot reveal an error, such as "all NaN"; "" if it can."""
+    """Return the reason why a comparison with an array cannot reveal an error, such as "all NaN"; "" if it can."""
     if value.size < _FEW:
         return ""
     values = value.reshape(-1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header of shared libraries in ELF."""
+"""The ELF header of shared libraries."""
 
 from pathlib import Path
 
@@ -23,5 +23,5 @@ def machine_of(so: Path) -> str:
     machine = _MACHINES.get(int.from_bytes(header[_MACHINE], "little"))
     is_shared = int.from_bytes(header[_TYPE], "little") == _SHARED
     if not header.startswith(_MAGIC) or not is_shared or machine is None:
-        raise UnreadableError(f"{so}: is no shared library for aarch64 or x86_64")
+        raise UnreadableError(f"{so}: is not a shared library for aarch64 or x86_64")
     return machine

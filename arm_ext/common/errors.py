@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exception class an exit code. A message says what was wrong, where, and what to do."""
+"""One exception class per exit code. A message says what is wrong, where, and what to do."""
 
 
 class ArmExtError(Exception):
@@ -21,7 +21,10 @@ class UsageError(ArmExtError):
 
 
 class EnvError(ArmExtError):
-    """Something this machine or the board lacks; the message names the command that mends it."""
+    """Raised if this machine or the board lacks something.
+
+    The message names the command that installs or repairs it.
+    """
 
     exit_code = 3
 

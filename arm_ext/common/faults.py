@@ -26,13 +26,14 @@ _ENVIRONMENT = (
     errno.EROFS,
     errno.ESTALE,
 )
-# A disk with less is full for the next file of a few pages.
+# With less free space than this, a disk is too full for a file of a few pages.
 _NO_SPACE = 1 << 16
-# Messages of libc, LLVM and zig when the disk is full.
+# Messages of libc, LLVM and zig for a full disk.
 _SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
 
 _NO_MEMORY = "there is not enough memory here"
-# Messages of C++'s std::bad_alloc, of onnxruntime, of protobuf, of Python's threads, and of the loader of libraries.
+# Messages for exhausted memory: of C++'s std::bad_alloc, onnxruntime, protobuf, Python's threads and the library
+# loader.
 _OUT_OF_MEMORY = (
     _NO_MEMORY,
     "std::bad_alloc",
@@ -43,9 +44,9 @@ _OUT_OF_MEMORY = (
     "cannot allocate memory",
     "failed to map segment from shared object",
 )
-# Bytes of address space that Python needs to load a library: with less it ends while loading, or hangs.
+# Bytes of address space that Python needs to load a library: with less, loading ends the process or hangs.
 _LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
-# Least limits of this process: open files, needed while modules and libraries load; bytes of stack, needed by LLVM.
+# Minimum limits of this process: open files, needed to load modules and libraries; bytes of stack, needed by LLVM.
 _LEAST_FILES = 12
 _LEAST_STACK = 256 << 10
 
@@ -97,13 +98,15 @@ def require_addresses(library: Literal["TVM with LLVM", "numpy"]) -> None:
     limit, least = resource.getrlimit(resource.RLIMIT_AS)[0], _LEAST_ADDRESSES[library]
     if limit != resource.RLIM_INFINITY and limit < least:
         raise EnvError(
-            f"this shell allows a process {limit / 1e6:,.0f} MB of addresses, and {library} takes "
+            f"this shell limits a process to {limit / 1e6:,.0f} MB of address space, but {library} needs "
             f"{least / 1e6:,.0f} MB: raise the limit (ulimit -v)"
         )
 
 
 def require_surroundings() -> None:
-    """Raise EnvError if a command cannot even load what it needs: few open files, a short stack, a far clock.
+    """Raise EnvError if a command cannot load its libraries.
+
+    The limit of open files or of the stack may be too low, or the clock beyond the year 2262.
 
     With a short stack native code ends the process; Python counts nanoseconds in 64 bits.
     """
@@ -114,7 +117,7 @@ def require_surroundings() -> None:
         limit, _ = resource.getrlimit(number)
         if limit != resource.RLIM_INFINITY and limit < least:
             raise EnvError(
-                f"this shell allows a process {limit:,} {what}, and loading takes {least:,}: raise the limit "
+                f"this shell limits a process to {limit:,} {what}, but loading needs {least:,}: raise the limit "
                 f"(ulimit {option})"
             )
     try:
@@ -129,7 +132,7 @@ def out_of_memory(why: str = "") -> EnvError:
 
 
 def full_disk(*folders: Path) -> Path | None:
-    """Return the mount point of the first full disk among those of some folders; None if none is full."""
+    """Return the mount point of the first full disk that has one of the given folders; None if no disk is full."""
     for folder in folders:
         try:
             disk = os.statvfs(folder)
@@ -141,7 +144,7 @@ def full_disk(*folders: Path) -> Path | None:
 
 
 def require_file_size(size: int) -> None:
-    """Refuse to begin work whose files may be larger than a process of this shell may write.
+    """Refuse to start work that may write files larger than this shell's limit.
 
     Args:
         size: Bytes of the largest. LLVM and linkers end the process where they cannot write theirs.
@@ -152,12 +155,13 @@ def require_file_size(size: int) -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit not in (resource.RLIM_INFINITY, -1) and limit < size:
         raise EnvError(
-            f"a file of this shell may have {limit:,} bytes (ulimit -f), and compiling may write {size:,}; raise it"
+            f"this shell limits a file to {limit:,} bytes (ulimit -f), but compiling may write {size:,}; raise "
+            "the limit"
         )
 
 
 def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
-    """Return the file-system error because of which a program failed, or None.
+    """Return the file-system error that made a program fail; None if there is none.
 
     Args:
         status: Exit status of the process, as subprocess returns it.

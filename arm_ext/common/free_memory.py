@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 def free_memory() -> None:
-    """Collect reference cycles, in which TVM's passes leave constants, and return freed memory to the system."""
+    """Collect reference cycles, with the constants that TVM's passes leave in them, and return memory to the system."""
     gc.collect()
     with suppress(AttributeError):  # another libc
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Immutable records, and those that are read from JSON files which may come from anybody."""
+"""Immutable records, and records that are read from JSON files of unknown origin."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from arm_ext.common.errors import UsageError
 
-# Types of pydantic's schemas that can stop at the first fault; mappings can in later versions alone.
+# Types of pydantic's schemas that can stop at the first fault; mappings only can in later versions.
 _COLLECTIONS = tuple(
     name
     for name, schema in (
@@ -19,7 +19,7 @@ _COLLECTIONS = tuple(
     )
     if "fail_fast" in schema.__annotations__
 )
-_LONGEST = 300  # most characters of a message, since it quotes the file
+_LONGEST = 300  # maximum number of characters of a message, since it quotes the file
 
 
 def _failing_fast(schema: Any) -> Any:
@@ -32,7 +32,7 @@ def _failing_fast(schema: Any) -> Any:
 
 
 class ClosedRecord(BaseModel):
-    """An immutable record that takes no fields but its own."""
+    """An immutable record that accepts no unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,14 +54,14 @@ class JsonRecord(BaseModel):
 
 
 class ClosedJsonRecord(JsonRecord, ClosedRecord):
-    """A record from a JSON file that takes no fields but its own."""
+    """A record from a JSON file that accepts no unknown fields."""
 
 
 _Record = TypeVar("_Record", bound=JsonRecord)
 
 
 def parsed(record: type[_Record], data: bytes, path: Path, advice: str) -> _Record:
-    """Return the record that a file holds.
+    """Return the record in a JSON file.
 
     Args:
         record: Its type.

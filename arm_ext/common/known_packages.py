@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages that need no warning before they run: compiled on this machine, or warned of once."""
+"""The packages that run without a warning: compiled on this machine, or warned about before."""
 
 import os
 
@@ -7,8 +7,8 @@ from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import EnvError
 
 _RECORD = "packages-known"
-# Most bytes of the record of hashes, one per line. When it is longer, its older half is dropped; a dropped hash means
-# a needless warning.
+# Maximum bytes of the record of hashes, one per line. When it gets longer, its older half is dropped; a dropped
+# hash only causes a needless warning.
 _LONGEST = 1 << 20
 
 
@@ -21,7 +21,7 @@ def is_known(so_sha256: str) -> bool:
 
 
 def remember(so_sha256: str) -> None:
-    """Record that a model.so needs no warning: it was compiled here, or the warning was given."""
+    """Record that a model.so needs no warning: it was compiled here, or a warning was given."""
     try:
         record = cache_folder() / _RECORD
         with record.open("a", encoding="utf-8") as file:
@@ -33,4 +33,4 @@ def remember(so_sha256: str) -> None:
             )
             aside.replace(record)
     except (OSError, EnvError):
-        return  # a cache that cannot be written costs a warning
+        return  # a cache that cannot be written only causes another warning

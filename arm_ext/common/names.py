@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that users give to tensors, operators and options: suggestions for unknown ones, and what none may have."""
+"""Names of tensors, operators and options: suggestions for unknown ones, and checks for invalid characters."""
 
 import difflib
 from collections.abc import Collection, Iterable
@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable
 from arm_ext.common.errors import UsageError
 from arm_ext.common.text import shown, visible
 
-# A message lists all known names if they fit on a few lines, else the nearest ones.
+# A message lists all known names if they fit on a few lines, else the most similar ones.
 _LISTED, _NEAREST = 24, 5
 
 
 def node_of(name: str, nodes: Collection[str]) -> str | None:
-    """Return the node that a user's name means: it is the name, its only ending, or the only node of a module.
+    """Return the node that a user's name refers to: by its full name, a unique ending, or as the only node of a module.
 
     "conv.0/conv2d", and "features.3.conv.0" as long as it has one node, mean "features.3.conv.0/conv2d". None if no
     node is meant, or several are.
@@ -24,7 +24,7 @@ def node_of(name: str, nodes: Collection[str]) -> str | None:
 
 
 def _meant(name: str, nodes: Iterable[str]) -> list[str]:
-    """Return the nodes whose names end with a part of them that is `name`, or begin with it as a module."""
+    """Return the nodes whose name ends with the components `name`, or begins with it as a module."""
     ends = tuple(f"{mark}{name}" for mark in "/.:")
     return [node for node in nodes if name and (node.endswith(ends) or node.startswith(f"{name}/"))]
 
@@ -52,7 +52,7 @@ _LONGEST = 2000
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse a name with characters that are not seen or steer a terminal, and one that nobody can type.
+    """Refuse a name with invisible or terminal-control characters, and one that is too long to type.
 
     Raises:
         UsageError: The name is such a one.
@@ -61,5 +61,5 @@ def check_name(what: str, name: str) -> None:
         raise UsageError(f"{what} has control characters in its name, '{shown(name)}'; rename it")
     if len(name) > _LONGEST:
         raise UsageError(
-            f"{what} has a name of {len(name):,} characters, '{shown(name)}'; give it one of {_LONGEST:,} at most"
+            f"{what} has a name of {len(name):,} characters, '{shown(name)}'; give it a name of at most {_LONGEST:,}"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of NPU regions since model.so was loaded: where each was computed, and why not on the NPU."""
+"""The status of NPU regions since model.so was loaded: where each was computed, and why on the CPU."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ STATUS = "arm_ext_npu_status"
 
 
 class RegionRuns(ClosedJsonRecord):
-    """Number of times that a region was computed on the NPU and on the CPU, and why on the CPU the last time."""
+    """How often a region was computed on the NPU and on the CPU, and the reason why it last ran on the CPU."""
 
     region: int = Field(description="Number of the region.")
     npu: int = Field(description="Number of times that the NPU computed it.")
@@ -37,7 +37,7 @@ class NpuStatus(ClosedJsonRecord):
     )
 
     def text(self) -> str:
-        """Return the status as text, a line a region."""
+        """Return the status as text, with one line per region."""
         on_npu = any(region.npu for region in self.regions)
         device = [f"NPU: {self.device}"] if on_npu and self.device else []
         return "\n".join([*device, *(region.text() for region in self.regions)])

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from arm_ext.common.errors import UsageError
 
-# Data of sensors and networks compresses to far more than a hundredth of its size. A small archive may be all zeros.
+# Data of sensors and networks usually compresses to far more than a hundredth of its size. A small archive may be
+# all zeros.
 _GROWTH, _SMALL_BYTES = 100, 1 << 28
 _FORMAT: Any = np.lib.format  # which has no types
 _MAGIC = b"\x93NUMPY"
@@ -41,7 +42,7 @@ DAMAGE = (
 
 
 def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
-    """Return the arrays of a file by name.
+    """Return the arrays of a file: name → array.
 
     Args:
         path: The file.
@@ -65,7 +66,7 @@ def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
 
 
 def read_npy(path: Path) -> npt.NDArray[Any]:
-    """Return the array of a file.
+    """Return the array of an .npy file.
 
     Raises:
         UsageError: The file is missing or contains no array of numbers.
@@ -74,7 +75,7 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
     if not path.is_file():
         raise UsageError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}; {wanted}")
     if is_zipfile(path):
-        raise UsageError(f"{path}: an .npz, which is for several arrays; write one array by numpy.save")
+        raise UsageError(f"{path}: an .npz file, which holds several arrays; write one array by numpy.save")
     try:
         with path.open("rb") as file:
             return _array(file, path.stat().st_size)
@@ -83,7 +84,7 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
 
 
 def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of an archive by name.
+    """Return the arrays of an archive: name → array.
 
     Args:
         file: The archive.
@@ -100,33 +101,33 @@ def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[A
         limit = max(_SMALL_BYTES, _GROWTH * packed) if most is None else most
         if (total := sum(member.file_size for member in members)) > limit:
             raise ValueError(
-                f"its {packed:,} bytes would grow to {total:,}, and {limit:,} are the most it can hold"
+                f"its {packed:,} bytes would unpack to {total:,}, but it can hold at most {limit:,}"
             )
         for member in members:
             if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
                 raise ValueError(f"{member.filename} is compressed in a way that numpy does not write")
         if twice := [name for name, count in Counter(archive.namelist()).items() if count > 1]:
-            raise ValueError(f"{twice[0]} is in it twice")
+            raise ValueError(f"{twice[0]} occurs twice in it")
         arrays = {}
         for member in members:
             content = archive.read(member)  # at most the size that was checked above
             if not content.startswith(_MAGIC):
-                raise ValueError(f"{member.filename} is no array")
+                raise ValueError(f"{member.filename} is not an array")
             arrays[member.filename.removesuffix(".npy")] = _array(io.BytesIO(content), len(content))
         return arrays
 
 
 def _array(file: BinaryIO, size: int) -> npt.NDArray[Any]:
-    """Return the array of a file of `size` bytes."""
+    """Return the array in a file of `size` bytes."""
     version = _FORMAT.read_magic(file)
     read = _FORMAT.read_array_header_1_0 if version == (1, 0) else _FORMAT.read_array_header_2_0
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
     if dtype.kind not in "biufcUV" or dtype.names is not None:
-        raise ValueError(f"its elements are {dtype}, and no numbers")
+        raise ValueError(f"its elements are {dtype}, not numbers")
     if math.prod(shape) * dtype.itemsize != size - file.tell() or any(dim < 0 for dim in shape):
-        raise ValueError(f"it says that it holds {dtype}{list(shape)}, which its {size:,} bytes do not")
+        raise ValueError(f"its header declares {dtype}{list(shape)}, which does not match its {size:,} bytes")
     file.seek(0)
     array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
     return array

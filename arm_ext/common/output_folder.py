@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An output folder in which the user may have other files.
+"""An output folder that may also contain other files of the user.
 
 A hidden file lists what was written there with its hashes. A file of a name that is wanted is replaced if it is listed
 with the hash that it has, and refused otherwise: it is the user's, or the user has changed it.
@@ -23,7 +23,7 @@ LIST = ".arm-ext-files.json"
 
 
 class _Written(BaseModel):
-    """The record of an output folder: path within the folder → hashes that the file may have."""
+    """The record of an output folder: path within the folder → valid hashes of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -37,7 +37,7 @@ class OutputFolder:
     def __init__(
         self, path: str | Path, option: str, inputs: Iterable[Path] = (), *, force: bool = False
     ) -> None:
-        """Check the folder, and change nothing yet.
+        """Check the folder without changing it.
 
         Args:
             path: The folder, which need not be there.
@@ -55,7 +55,7 @@ class OutputFolder:
         refuse_inputs(self._path, option, inputs, listed, within=False)
 
     def check_like(self, pattern: str) -> None:
-        """Check that files with these names may be written.
+        """Check that files whose names match a pattern may be written.
 
         Raises:
             UsageError: A file of such a name is the user's, or was changed.
@@ -64,11 +64,11 @@ class OutputFolder:
             self._hash_of(str(path.relative_to(self._place)))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whose name may have a folder in front; see `write_all`."""
+        """Write a file, whose name may include a folder; see `write_all`."""
         self.write_all({name: content})
 
     def write_all(self, contents: Mapping[str, bytes]) -> None:
-        """Write files, all of them or, where the disk has no space for that, none.
+        """Write all files, or none if the disk has too little space.
 
         Raises:
             UsageError: One of these names is the user's, or was changed; the folder cannot be written.
@@ -105,7 +105,7 @@ class OutputFolder:
         return (_Written(files=self._written).model_dump_json(indent=2) + "\n").encode()
 
     def _hash_of(self, name: str) -> str | None:
-        """Return the hash of the file that is there now; None if there is none."""
+        """Return the hash of an existing file; None if there is none."""
         path = self._place / name
         if not path.exists() and not path.is_symlink():
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and atomic writes of outputs: only our own files are replaced, and no output is an input.
+"""Checks and atomic writes of outputs: only files written by arm-ext are replaced, and an output is never an input.
 
 Commands ask before they begin their work.
 """
@@ -16,11 +16,11 @@ from arm_ext.common.faults import environment, is_full
 from arm_ext.common.scratch import NEW, OLD, scratch
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
-_NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # the file system or the kernel cannot exchange two names
+_NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # errors of a file system or kernel that cannot exchange two names
 
 
 def checked_folder(path: Path, option: str) -> Path:
-    """Return where a folder is or will be, links followed.
+    """Return the path of a folder, which need not exist, with links resolved.
 
     Raises:
         UsageError: A folder cannot be there.
@@ -34,7 +34,7 @@ def checked_folder(path: Path, option: str) -> Path:
 
 
 def checked_file(path: Path, option: str) -> Path:
-    """Return where a file is or will be, links followed.
+    """Return the path of a file, which need not exist, with links resolved.
 
     Raises:
         UsageError: A file cannot be there.
@@ -51,7 +51,7 @@ def checked_file(path: Path, option: str) -> Path:
 def refuse_inputs(
     output: Path, option: str, inputs: Iterable[Path], replaced: Iterable[Path] = (), *, within: bool = True
 ) -> None:
-    """Refuse an output that is an input of the same command, whatever the two are called.
+    """Refuse an output that is an input of the same command, under any name.
 
     Args:
         output: A file or a folder.
@@ -69,18 +69,20 @@ def refuse_inputs(
     for given in inputs:
         path = _resolved(given)
         if any(_identity(place) in written for place in (path, *(path.parents if within else ()))):
-            raise UsageError(f"{output}: {given} would be written over, which is read; name another {option}")
+            raise UsageError(f"{output}: would overwrite the input {given}; name another {option}")
 
 
 def refuse_inside(output: Path, option: str, folder: Path) -> None:
-    """Refuse an output within a folder that is read, or that another option writes.
+    """Refuse an output inside a folder that is read, or that another option writes.
 
     Raises:
         UsageError: The output is in that folder.
     """
     place, around = _resolved(output), _resolved(folder)
     if any(each == around or _same(each, around) for each in (place, *place.parents)):
-        raise UsageError(f"{output}: lies in {folder}, which holds nothing else; name another {option}")
+        raise UsageError(
+            f"{output}: is inside {folder}, which must not contain other files; name another {option}"
+        )
 
 
 def unwritable(error: OSError, output: Path, option: str) -> ArmExtError:
@@ -93,7 +95,7 @@ def unwritable(error: OSError, output: Path, option: str) -> ArmExtError:
 
 
 def write_file(path: Path, content: bytes, option: str) -> None:
-    """Write a file in one step, links followed.
+    """Write a file atomically, with links resolved.
 
     Raises:
         UsageError: The file cannot be written.
@@ -123,7 +125,7 @@ def write_through(path: Path, content: bytes) -> None:
 
 
 def install(fresh: Path, output: Path) -> None:
-    """Replace a folder by a new one atomically.
+    """Replace a folder by a new one, atomically.
 
     However the process ends, `output` is the old or the new one, at the latest when `scratch.remove_dead` was called.
 
@@ -141,7 +143,7 @@ def install(fresh: Path, output: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step, where the system can."""
+    """Exchange two folders atomically; return False where the system does not support that."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
@@ -165,31 +167,33 @@ def check_replaceable(folder: Path, path: Path, option: str) -> None:
             f"{path}: is a mount point, which cannot be replaced; name a folder in it with {option}"
         )
     if Path.cwd().is_relative_to(folder):
-        raise UsageError(f"{path}: the current folder cannot be replaced; name one in it with {option}")
+        raise UsageError(
+            f"{path}: the current folder cannot be replaced; name a folder inside it with {option}"
+        )
 
 
 def _resolved(path: Path) -> Path:
-    """Return a path, links followed.
+    """Return a path with links resolved.
 
     Raises:
         UsageError: Symbolic links form a loop.
     """
     try:
         return path.resolve()
-    except RuntimeError as err:  # before Python 3.13, for a circle of links; later versions return it
-        raise UsageError(f"{path}: links in this path lead round in a circle; mend them") from err
+    except RuntimeError as err:  # before Python 3.13, for circular links; later versions return them
+        raise UsageError(f"{path}: this path has circular links; correct them") from err
 
 
 def _refuse_dangling(path: Path, option: str) -> None:
     if path.is_symlink() and not path.exists():
         raise UsageError(
-            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
+            f"{path}: is a link to {path.readlink()}, which does not exist; correct it, or name another {option}"
         )
 
 
 def _parent(path: Path, place: Path, option: str) -> Path:
     if not place.parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent}; make it, or name another {option}")
+        raise UsageError(f"{path}: there is no folder {path.parent}; create it, or name another {option}")
     return place.parent
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of files that a program we do not trust wrote, or may replace: regular files alone, of a bounded size.
+"""Reading of untrusted files, which other programs may replace meanwhile: only regular files of a bounded size.
 
 A named pipe in the place of a file makes a plain open() wait for ever, and a link to /dev/zero has no end. So a file is
 opened without waiting, and everything else is asked of the descriptor: whoever replaces the path changes nothing.
@@ -22,11 +22,11 @@ _KINDS = (
 
 
 class UnreadableError(Exception):
-    """A file is missing, no regular file, or too large; the message names it."""
+    """A file is missing, not a regular file, or too large; the message names it."""
 
 
 def open_regular(path: Path, *, most: int | None = None, follow: bool = True) -> io.BufferedReader:
-    """Open a regular file to read, without waiting for anything.
+    """Open a regular file for reading, without blocking.
 
     Args:
         path: The file.
@@ -40,7 +40,7 @@ def open_regular(path: Path, *, most: int | None = None, follow: bool = True) ->
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:
         if not follow and path.is_symlink():
-            raise UnreadableError(f"{path}: is a symbolic link, and no file") from error
+            raise UnreadableError(f"{path}: is a symbolic link, not a file") from error
         raise UnreadableError(why(error, path)) from error
     status = os.fstat(opened)
     fault = ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scratch folders that are removed even if their process was killed.
+"""Scratch folders that are removed even if their process is killed.
 
 Each is locked by the process that made it, and the kernel drops the lock however that process ends. Before a scratch
 folder is made, those in the same place whose lock is free are removed, so that the next run removes what a killed one
@@ -39,7 +39,7 @@ NEW, OLD = "new", "old"
 
 @contextmanager
 def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
-    """Give a new folder in `parent` that is removed when the block ends.
+    """Yield a new folder in `parent`, which is removed when the block ends.
 
     Raises:
         OSError: The folder cannot be made.
@@ -52,13 +52,13 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     finally:
         _delete(folder)
         os.close(lock)
-        if not folder.exists():  # still there if a thread wrote into it meanwhile; `remove_own` tries again
+        if not folder.exists():  # left if a thread wrote into it meanwhile; `remove_own` tries again
             _own.discard(folder)
 
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """Give a new folder in TMPDIR that is removed when the block ends.
+    """Yield a new folder in TMPDIR, which is removed when the block ends.
 
     Raises:
         EnvError: TMPDIR cannot be written.
@@ -73,7 +73,7 @@ def temporary() -> Iterator[Path]:
 
 
 def _check_umask() -> None:
-    """Refuse a umask that keeps new files from this process itself, such as those that compilers hand to linkers.
+    """Refuse a umask by which this process could not access its own new files, such as a compiler's output.
 
     Raises:
         EnvError: The umask is such.
@@ -82,13 +82,13 @@ def _check_umask() -> None:
     os.umask(mask)
     if mask & stat.S_IRWXU:
         raise EnvError(
-            f"with the umask {mask:03o} nobody can read or write what this command makes; set it by `umask 022`"
+            f"with the umask {mask:03o} nobody can read or write the files of this command; set it by `umask 022`"
         )
 
 
 @contextmanager
 def temporary_files() -> Iterator[None]:
-    """Put the temporary files of this process and of those that it starts into one folder for the time of the block.
+    """Put the temporary files of this process and its child processes into one folder for the duration of the block.
 
     This changes the process's environment, so it is for programs of ours and not for functions that others call.
 
@@ -111,7 +111,7 @@ def temporary_files() -> Iterator[None]:
 
 @contextmanager
 def in_memory(*names: str) -> Iterator[Path]:
-    """Give a folder whose files of these names lie in memory, for a library that ends the process if a disk is full.
+    """Yield a folder with links to in-memory files of these names, for a library that crashes on a full disk.
 
     This process and those that it starts can write and read them.
 
@@ -127,7 +127,10 @@ def in_memory(*names: str) -> Iterator[Path]:
 
 
 def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
-    """Remove the scratch folders in `parent` of processes that have ended; put back the outputs that they had moved."""
+    """Remove the scratch folders in `parent` of processes that have ended.
+
+    Restore outputs that they had moved aside.
+    """
     name = re.compile(re.escape(prefix) + "[a-z0-9_]{8}" + re.escape(_SUFFIX))
     try:
         found = [parent / each for each in os.listdir(parent) if name.fullmatch(each)]  # noqa: PTH208 - names alone
@@ -144,8 +147,8 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
 
 
 def remove_own() -> None:
-    """Remove the scratch folders of this process before it ends abruptly; put back outputs that it had moved aside."""
-    for _ in range(_ATTEMPTS):  # other threads may still write in them
+    """Remove the scratch folders of this process before it ends abruptly; restore outputs that it had moved aside."""
+    for _ in range(_ATTEMPTS):  # other threads may still be writing in them
         for folder in tuple(_own):
             with suppress(OSError):
                 _remove(folder)
@@ -156,7 +159,8 @@ def remove_own() -> None:
 def _remove(folder: Path) -> None:
     old = folder / OLD
     if (folder / NEW).exists() and old.is_dir():
-        # The folder's process ended between the two renames that replace an output folder on systems without exchange.
+        # The folder's process ended between the two renames by which an output is replaced on systems without
+        # exchange.
         for each in old.iterdir():
             if os.path.lexists(folder.parent / each.name):
                 return
@@ -166,7 +170,7 @@ def _remove(folder: Path) -> None:
 
 def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # a umask may have made folders without permission to enter them
+    if folder.exists():  # a umask may have created folders that cannot be entered
         for root, folders, _ in os.walk(folder):
             for name in folders:
                 with suppress(OSError):
@@ -179,7 +183,7 @@ def _named(parent: Path, prefix: str) -> Path:
 
 
 def _make(folder: Path) -> int | None:
-    """Make and lock a folder; return its lock, or None where the name is another process's.
+    """Create and lock a folder; return its lock, or None if another process has the name.
 
     The folder is recorded as ours before it exists, since a signal may end this process between any two steps.
     """
@@ -191,7 +195,7 @@ def _make(folder: Path) -> int | None:
         if isinstance(error, FileExistsError):
             return None
         raise
-    # Before this process locks the folder, another one may take it for a dead process's folder, lock and remove it.
+    # Before this process locks the folder, another one may consider it abandoned, lock it and remove it.
     with suppress(FileNotFoundError):
         folder.chmod(_OURS_ALONE)  # the umask may have removed permissions
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -208,13 +212,13 @@ def _lock(opened: int) -> bool:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: nobody can remove it but us
+    except OSError:  # a file system without locks: only this process can remove the folder
         return True
     return True
 
 
 def _try_lock(folder: Path) -> int | None:
-    """Return the lock of a scratch folder whose process has ended; None if it is another's or still in use."""
+    """Return the lock of a scratch folder whose process has ended; None if it is another user's or still in use."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -235,7 +239,7 @@ def _is_at(folder: Path, opened: int) -> bool:
 
 
 def _tmpdir() -> Path:
-    """Return TMPDIR, or the system's temporary folder; never the current folder, which tempfile falls back on."""
+    """Return TMPDIR, or the system's temporary folder; never the current folder, which is tempfile's last choice."""
     asked = os.environ.get("TMPDIR")
     folder = Path(asked or "/tmp").absolute()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redirection of output that libraries and code of users print, so that standard output holds only results."""
+"""Redirection of output that libraries and user code print, so that standard output has only results."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def stdout_to(said: io.BytesIO) -> Iterator[None]:
-    """Write to `said` all that the process, C code included, writes to standard output inside this context."""
+    """Redirect to `said` everything that the process, including C code, writes to standard output in the block."""
     sys.stdout.flush()
     kept = os.dup(1)
     with tempfile.TemporaryFile() as file:
@@ -30,12 +30,12 @@ def stdout_to(said: io.BytesIO) -> Iterator[None]:
 
 _LOCK = threading.Lock()
 _UNDO = contextlib.ExitStack()
-_users = 0  # contexts of `stdout_as_stderr` that are open, in all threads
+_users = 0  # number of open contexts of `stdout_as_stderr`, in all threads
 
 
 @contextlib.contextmanager
 def stdout_as_stderr() -> Iterator[None]:
-    """Send to standard error all that is written to standard output inside this context.
+    """Redirect standard output to standard error in the block.
 
     It is for code of users, such as plugins: by print, by native code and by the processes that it starts. Contexts
     may nest and overlap in threads; the output of other threads is redirected with it.
@@ -56,7 +56,7 @@ def stdout_as_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def importing_code_of_users() -> Iterator[None]:
-    """Import modules of users in this context: as `stdout_as_stderr`, and without writing bytecode beside them."""
+    """Open a scope for imports of user modules: as `stdout_as_stderr`, and without writing bytecode next to them."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with stdout_as_stderr():

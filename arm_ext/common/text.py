@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain text that reports are made of."""
+"""Plain-text formatting for reports."""
 
 import csv
 import io
@@ -30,8 +30,8 @@ PAGE = 120
 
 
 def wrapped(begin: str, text: str) -> list[str]:
-    """Return text as lines of a page, all but the first indented like its beginning."""
-    kept = text.replace(" %", "\u00a0%")  # keep the percent sign on the line of its number
+    """Return text as lines of a page: the first after `begin`, the others indented to align with it."""
+    kept = text.replace(" %", "\u00a0%")  # keep a percent sign on the line of its number
     lines = textwrap.wrap(
         kept, PAGE, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
     )
@@ -39,7 +39,7 @@ def wrapped(begin: str, text: str) -> list[str]:
 
 
 def clipped(text: str, width: int) -> str:
-    """Return the text in at most `width` columns: names of nodes differ at both ends, so the middle is left out."""
+    """Return text clipped to `width` columns: the middle is left out, since names of nodes differ at both ends."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
@@ -51,7 +51,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 
 
 def visible(text: str, kept: str = "\n\t") -> str:
-    r"""Return text in which no character changes what is around it: control characters become \uXXXX, as in JSON.
+    r"""Return text in which control characters are escaped as \uXXXX, as in JSON.
 
     Args:
         text: A text, which may be JSON.
@@ -65,12 +65,12 @@ NAME = 300
 
 
 def shown(name: str) -> str:
-    """Return a name that a user gave, such as a node's, as texts show it: visible, of at most `NAME` characters."""
+    """Return a name, such as a node's, for messages: escaped, and at most `NAME` characters long."""
     return clipped(visible(name, kept=""), NAME)
 
 
 def counted(count: int, noun: str) -> str:
-    """Return "1 operator" or "2 operators"."""
+    """Return a count with its noun: "1 operator" or "2 operators"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -79,7 +79,7 @@ _MOST_DIGITS = 10
 
 
 def told_apart(values: Sequence[float], digits: int = 4) -> list[str]:
-    """Return numbers as text, with as many significant digits as distinguish different ones.
+    """Return numbers as text with enough significant digits to distinguish different ones.
 
     Args:
         values: The numbers, which a reader compares.
@@ -94,7 +94,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def comma_separated(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return rows as comma-separated lines, below a line with the first row's names.
+    """Return rows as comma-separated lines, after a line with the names of the first row's fields.
 
     Spreadsheets compute cells that begin as formulas do: texts, which hold names of a model, get a space before that.
     """

@@ -25,7 +25,7 @@ class Section:
     counts: dict[str, int] = field(default_factory=dict)
 
     def rows(self, depth: int = 0) -> "Iterator[tuple[int, str, Section]]":
-        """Yield (depth, name, section) of all subsections, each before its own."""
+        """Yield (depth, name, section) of all subsections, each before its own subsections."""
         for name, part in self.parts.items():
             yield depth, name, part
             yield from part.rows(depth + 1)
@@ -49,7 +49,7 @@ _ADDING = Lock()
 
 @contextmanager
 def whole_process(loading: str) -> Iterator[Section]:
-    """Record the sections of the block; the whole has what this process and those that it started have used so far.
+    """Record the sections of the block; the total has the CPU time of this process and its children so far.
 
     Args:
         loading: Name of a first part, for what the process used before the block.
@@ -85,7 +85,7 @@ def section(name: str) -> Iterator[None]:
 
 
 def count(what: str) -> None:
-    """Count something in the current section, if there is one."""
+    """Count an event in the current section, if there is one."""
     around = _CURRENT.get()
     if around is not None:
         with _ADDING:
@@ -94,7 +94,7 @@ def count(what: str) -> None:
 
 @contextmanager
 def child_section(name: str) -> Iterator[None]:
-    """Add the CPU time of processes that end in the block to a subsection of the current section.
+    """Add the CPU time of child processes that end in the block to a subsection of the current section.
 
     Only one thread may wait for processes then.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executed blocks of one inference on a virtual board, each with the kernel or library it belongs to."""
+"""The blocks that one inference executes on a virtual board, each with its kernel or library."""
 
 import io
 from bisect import bisect_right
@@ -21,8 +21,8 @@ UNNAMED_SYMBOL = "(unnamed)"
 # TVM wraps the body of PrimFunc `f` (`f_compute_`) in a function that unpacks its arguments (`__tvm_ffi_f`).
 _WRAPPER_PREFIX = "__tvm_ffi_"
 _BODY_SUFFIX = "_compute_"
-# The most bytes, and lines and blocks of sections, that a dump gets, many times over: a thousand kernel calls take some
-# megabytes and a hundred thousand blocks. Each of these takes some hundred bytes of memory.
+# Limits of a dump, far above usual sizes: its bytes, and its lines and blocks of sections. A thousand kernel calls
+# take some megabytes and a hundred thousand blocks. Each line or block takes some hundred bytes of memory.
 _MOST_BYTES, _MOST_PARTS = 1 << 28, 1 << 23
 # Exceptions that pyelftools raises for a file whose tables are damaged.
 _ELF_DAMAGE = (
@@ -37,7 +37,7 @@ _ELF_DAMAGE = (
     TypeError,
     ValueError,
 )
-# Prefix of the name that TVM gives to the machine code of a Relax function (VMTIRCodeGen).
+# Prefix of TVM's names for the machine code of Relax functions (VMTIRCodeGen).
 _CALLER_PREFIX = "__vmtir__"
 _INSTRUCTION_BYTES = 4
 
@@ -62,13 +62,13 @@ class TranslationBlock:
 
     @property
     def instructions(self) -> int:
-        """Dynamic instructions of this block."""
+        """Dynamic instructions of all executions of this block."""
         return self.count * len(self.words)
 
 
 @dataclass(frozen=True)
 class TraceSection:
-    """A kernel call, or the execution of the surrounding program between two of them.
+    """A kernel call, or the execution of the program between two calls.
 
     Attributes:
         symbol: The kernel; "" is the program around, with what the runtime does for it.
@@ -87,7 +87,7 @@ class TraceSection:
 
 @dataclass(frozen=True)
 class CodeRange:
-    """Code of model.so at whose execution a section begins: a kernel's entry, or a function that calls kernels.
+    """Code of model.so whose execution begins a section: a kernel's entry, or a function that calls kernels.
 
     Attributes:
         begin: Guest address of its first byte.
@@ -102,7 +102,7 @@ class CodeRange:
 
 @dataclass(frozen=True)
 class Trace:
-    """All blocks executed in one inference.
+    """All blocks that one inference executes.
 
     Attributes:
         blocks: Blocks in the dump's order.
@@ -142,7 +142,7 @@ class Trace:
         images = Images(maps)
         model = _ModelImage(code, images)
         found = TraceDump.read(dump, complete=complete)
-        # The emulator may translate a block twice, and then counts it in two lines.
+        # The emulator may translate a block twice; its executions are then in two lines.
         counts: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
         for line in found.blocks:
             counts[line.vaddr, line.words][line.thread] += line.count
@@ -169,7 +169,7 @@ class Trace:
 
 
 def code_ranges(maps: str, code: "ModelCode") -> list[CodeRange]:
-    """Return the ranges of code to watch in a guest, so that each kernel call is a section.
+    """Return the guest's code ranges to watch, so that each kernel call becomes a section.
 
     Args:
         maps: Text of the guest's /proc/self/maps while model.so is loaded.
@@ -182,13 +182,13 @@ def code_ranges(maps: str, code: "ModelCode") -> list[CodeRange]:
 
 
 def kernel_name(symbol: str) -> str:
-    """Return the PrimFunc's name for an ELF symbol of model.so; wrapper and body count as one kernel."""
+    """Return the PrimFunc's name for an ELF symbol of model.so; a kernel's wrapper and body have the same name."""
     return symbol.removeprefix(_WRAPPER_PREFIX).removesuffix(_BODY_SUFFIX)
 
 
 @dataclass(frozen=True)
 class BlockLine:
-    """A line of a dump: a block as the emulator translated it, and its executions on a thread."""
+    """A line of a dump: a block as the emulator translated it, and its number of executions on a thread."""
 
     vaddr: int
     count: int
@@ -198,7 +198,7 @@ class BlockLine:
 
 @dataclass(frozen=True)
 class _SectionLine:
-    """A line of a dump: a section, with the executions of each block by its position among the dump's blocks."""
+    """A line of a dump: a section, with the executions of each block by the block's index in the dump."""
 
     begin: int
     bytes: int
@@ -273,14 +273,16 @@ class TraceDump:
 
 
 def _lines(file: Path, *, complete: bool) -> Iterator[str]:
-    """Yield the lines of a dump; the last one may be cut off unless the dump must be complete.
+    """Yield the lines of a dump; the last line may be truncated unless the dump must be complete.
 
     The code on the board can write whatever it likes to the file, and can put something else in its place.
     """
     try:
         data = read_regular(file, most=_MOST_BYTES, follow=False)
     except UnreadableError as error:
-        raise EnvError(f"the instruction dump {error}. What runs on the board may have changed it") from error
+        raise EnvError(
+            f"the instruction dump {error}. The program on the board may have changed it"
+        ) from error
     if data.count(b"\n") + data.count(b":") > _MOST_PARTS:
         raise _damaged(file, f"it has more than {_MOST_PARTS:,} blocks and executions of blocks")
     for line in io.BytesIO(data):
@@ -332,7 +334,7 @@ class Images:
         self._starts = [entry[0] for entry in self._entries]
 
     def at(self, vaddr: int) -> str:
-        """Return the image that is mapped at a guest address."""
+        """Return the name of the file that is mapped at a guest address."""
         index = bisect_right(self._starts, vaddr) - 1
         if index < 0 or vaddr >= self._entries[index][1]:
             return UNKNOWN_IMAGE
@@ -346,7 +348,7 @@ class Images:
 
 @dataclass(frozen=True)
 class ModelCode:
-    """The code of a model.so.
+    """Machine code and function symbols of a model.so, to map traced addresses to functions.
 
     Attributes:
         first: Address of the file's first byte.
@@ -382,7 +384,7 @@ class ModelCode:
 
 
 class _ModelImage:
-    """The model.so as loaded in the guest: its base, its kernels, its code."""
+    """The model.so as it is loaded in the guest: its base address, kernels and code."""
 
     def __init__(self, code: ModelCode, images: Images) -> None:
         start = images.first_byte(MODEL_IMAGE)
@@ -413,7 +415,8 @@ class _ModelImage:
         if index < 0:
             return UNNAMED_SYMBOL
         _, section_end, name = self._symbols[index]
-        # The function that TVM makes of a parallel loop's body has no symbol; LLVM places it behind its kernel.
+        # The function that TVM generates from a parallel loop's body has no symbol; LLVM places it behind its
+        # kernel.
         return kernel_name(name) if address < section_end else UNNAMED_SYMBOL
 
     def check(self, vaddr: int, words: tuple[int, ...]) -> None:
@@ -423,7 +426,7 @@ class _ModelImage:
             if data[address - start : address - start + len(expected)] == expected and address >= start:
                 return
         raise EnvError(
-            f"the board ran code at {address:#x} of {MODEL_IMAGE} that the file does not hold: it was changed, or "
+            f"the board ran code at {address:#x} of {MODEL_IMAGE} that is not in the file: the code was changed, or "
             "changes itself while it runs"
         )
 

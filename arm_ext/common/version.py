@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of the distribution, and of the packages that decide what it compiles."""
+"""The versions of the distribution and of the packages that determine what it compiles."""
 
 import importlib.metadata
 import platform
 
 __version__ = "0.1.0"
 
-# The package → its name for people.
+# Package → its name as shown to users.
 _PACKAGES = {
     "apache-tvm": "TVM",
     "ziglang": "Zig",
@@ -20,7 +20,7 @@ _PACKAGES = {
 
 
 def versions() -> dict[str, str]:
-    """Return name → version, "not installed" of packages that are missing. Loads TVM, to ask it for LLVM's."""
+    """Return name → version; "not installed" for missing packages. Loads TVM, to get LLVM's version."""
     from tvm.target import codegen
 
     found = {"arm-ext": __version__}

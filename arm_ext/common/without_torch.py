@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing TVM without PyTorch."""
+"""Import of TVM without PyTorch."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_torch() -> Iterator[None]:
-    """Hide PyTorch from imports, unless it or TVM's `tvm_ffi` is loaded already.
+    """Hide PyTorch from imports, unless it or TVM's `tvm_ffi` is already loaded.
 
     TVM imports PyTorch where it is installed, to convert tensors, which takes two seconds.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of threads, and of worker processes; one that dies or exceeds its time loses its job and is replaced."""
+"""Pools of threads and of worker processes; a worker that dies or exceeds its time loses its job and is replaced."""
 
 import multiprocessing
 import pickle
@@ -20,14 +20,14 @@ Taken = TypeVar("Taken", contravariant=True)
 Given = TypeVar("Given", covariant=True)
 Lost = Literal["died", "timeout"]
 
-# Threads and locks of the parent would not survive a fork.
+# Threads and locks of the parent do not survive a fork.
 _START = multiprocessing.get_context("spawn")
 _STOP_SECONDS = 5
 
 
 @contextmanager
 def threads(size: int) -> Iterator[ThreadPoolExecutor]:
-    """Open a pool of threads; if the block is interrupted, those at work are not waited for."""
+    """Open a pool of threads; if the block is interrupted, running threads are not waited for."""
     pool = ThreadPoolExecutor(size)
     try:
         yield pool
@@ -48,10 +48,10 @@ class Handler(Protocol[Taken, Given]):
 
 
 class Workers(Generic[Job, Answer]):
-    """A pool of worker processes, as a context manager that ends them."""
+    """A pool of worker processes; a context manager that ends them."""
 
     def __init__(self, make: Callable[[], Handler[Job, Answer]], size: int, seconds: float) -> None:
-        """Start nothing: a process is started for the first job that it gets.
+        """Start nothing yet: a process is started for the first job that it gets.
 
         Args:
             make: Makes the handler in the process; can be pickled.
@@ -102,7 +102,7 @@ class Workers(Generic[Job, Answer]):
         self._idle = [worker for worker in self._idle if worker.alive]
 
     def _done(self) -> list["_Worker[Job, Answer]"]:
-        """Wait until some workers have answered, died or are over time."""
+        """Wait until some workers have answered, died or exceeded their time."""
         deadline = min(worker.deadline for worker in self._busy)
         ready = wait([worker.pipe for worker in self._busy], max(0.0, deadline - monotonic()))
         now = monotonic()
@@ -110,7 +110,7 @@ class Workers(Generic[Job, Answer]):
 
 
 class _Worker(Generic[Job, Answer]):
-    """A process and our end of its pipe."""
+    """A worker process, and the parent's end of its pipe."""
 
     def __init__(self, make: Callable[[], Handler[Job, Answer]]) -> None:
         self.pipe, theirs = _START.Pipe()
@@ -126,7 +126,7 @@ class _Worker(Generic[Job, Answer]):
         self.deadline = deadline
         try:
             self.pipe.send(job)
-        except OSError:  # the worker died while idle; `answer` reports it
+        except OSError:  # the worker has died while idle; `answer` reports it
             return
 
     def answer(self) -> Answer | Lost:
@@ -147,7 +147,7 @@ class _Worker(Generic[Job, Answer]):
         self.pipe.close()
 
     def end(self) -> None:
-        """Wait for the process to end, and kill it after some seconds."""
+        """Wait for the process to end; kill it after some seconds."""
         self.alive = False
         self.pipe.close()
         self._process.join(_STOP_SECONDS)
@@ -158,7 +158,7 @@ class _Worker(Generic[Job, Answer]):
 
 def _serve(pipe: Connection, make: bytes) -> None:
     """Run a worker process: answer jobs until the parent closes the pipe or ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and then ends this process
     with without_torch():  # unpickling loads the modules of the handler, and with them TVM
         made = pickle.loads(make)
     handler: Handler[Any, Any] = made()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML files that a user writes: a mapping, in which no key stands twice."""
+"""YAML files written by users: a mapping without duplicate keys."""
 
 from collections.abc import Hashable
 from pathlib import Path
@@ -11,15 +11,15 @@ from arm_ext.common.errors import UsageError
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
-    """YAML's safe loader, which also refuses a key that occurs twice; the original silently takes the last."""
+    """YAML's safe loader, which also refuses duplicate keys; the original silently uses the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Return the mapping, whose keys are scalars that differ."""
+        """Return the mapping, whose keys must be different scalars."""
         seen: set[tuple[str, str]] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if (key.tag, key.value) in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                    None, None, f"the key {key.value!r} appears twice", key.start_mark
                 )
             seen.add((key.tag, key.value))
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
@@ -27,7 +27,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
 
 
 def read_mapping(path: Path, keys: str) -> dict[Hashable, Any]:
-    """Return the mapping that a file holds.
+    """Return the mapping in a YAML file.
 
     Args:
         path: The file.

@@ -24,7 +24,10 @@ switch back to the caller. Bare metal takes less, a loaded system more."""
 
 _NAMED = 4  # operators in a question
 
-_PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # module → the package that has it
+_PACKAGES = {
+    "ethosu": "ethos-u-vela",
+    "tosa_serializer": "tosa-tools",
+}  # module → the Python package that contains it
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class NpuOptions:
     def __post_init__(self) -> None:
         for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):
             if mhz is not None and not 0 < mhz < math.inf:
-                raise UsageError(f"{name} {mhz:g}: expected a finite clock in MHz, above 0")
+                raise UsageError(f"{name} {mhz:g}: expected a finite clock frequency in MHz, above 0")
         if not 0 <= self.handover_us < math.inf:
             raise UsageError(
                 f"--handover-us {self.handover_us:g}: expected a finite number of microseconds, 0 or more"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The payload: one file with all that an Ethos-U needs to run one region of a model.
+"""The payload: one file with everything that an Ethos-U needs to run one region of a model.
 
 Layout (little endian; records are packed; offsets count from the file's first byte):
 
@@ -44,7 +44,7 @@ _PREFIX = struct.Struct("<8sII32s")
 _HEADER = struct.Struct("<16s13I")
 _REGION = struct.Struct("<IIQ")
 _TENSOR = struct.Struct("<IIIIQQdiI6I")
-_ALIGNMENT = 16  # of weights and commands; required by the NPU and its drivers
+_ALIGNMENT = 16  # alignment of weights and commands in bytes; required by the NPU and its drivers
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
@@ -74,7 +74,7 @@ class MemoryArea:
 
 @dataclass(frozen=True)
 class PayloadTensor:
-    """An input or output: its place in a region, and the meaning of its bytes (packed, C order)."""
+    """An input or output: its region and offset, and the type of its packed elements in C order."""
 
     name: str
     region: int
@@ -86,7 +86,9 @@ class PayloadTensor:
 
     def __post_init__(self) -> None:
         if self.dtype not in _DTYPES:
-            raise ValueError(f"tensor {self.name!r}: dtype {self.dtype!r} is none of {', '.join(_DTYPES)}")
+            raise ValueError(
+                f"tensor {self.name!r}: dtype {self.dtype!r} is unknown; known are {', '.join(_DTYPES)}"
+            )
         if len(self.shape) > _MAX_RANK:
             raise ValueError(f"tensor {self.name!r}: rank {len(self.shape)} exceeds {_MAX_RANK}")
 
@@ -129,11 +131,11 @@ class Payload:
     def __post_init__(self) -> None:
         if self.accelerator not in ACCELERATORS:
             raise PayloadError(
-                f"payload is for {self.accelerator!r}, which is none of {', '.join(ACCELERATORS)}"
+                f"payload is for the unknown accelerator {self.accelerator!r}; known are {', '.join(ACCELERATORS)}"
             )
         if not self.npu.matches_config(self.config):
             raise PayloadError(
-                f"payload says {self.accelerator}, its configuration {self.config:#x} does not"
+                f"payload is for {self.accelerator}, but its configuration {self.config:#x} is not"
             )
         sizes = {r.number: r.size for r in self.regions}
         for t in (*self.inputs, *self.outputs):
@@ -227,14 +229,14 @@ def _checked_body(data: bytes) -> bytes:
         raise PayloadError(f"payload of {len(data)} bytes is shorter than its header; it is truncated")
     magic, version, size, digest = _PREFIX.unpack_from(data)
     if magic != _MAGIC:
-        raise PayloadError(f"no Ethos-U payload: begins with {magic!r}, not {_MAGIC!r}")
+        raise PayloadError(f"not an Ethos-U payload: it begins with {magic!r} instead of {_MAGIC!r}")
     if version != _VERSION:
         raise PayloadError(f"payload format {version} is not {_VERSION}; compile the model again")
     if size != len(data):
         raise PayloadError(f"payload of {len(data)} bytes should have {size}; it is truncated or extended")
     body = data[_PREFIX.size :]
     if hashlib.sha256(body).digest() != digest:
-        raise PayloadError("payload does not have the hash that it states; it is altered")
+        raise PayloadError("the payload's hash is wrong; the payload was altered")
     return body
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relax under construction by a front end: `Graph` binds calls, `Value` is what an operator reads and gives.
+"""Construction of Relax by front ends: `Graph` binds calls, and a `Value` is an operand or a result.
 
 A format's importer holds one `Graph`, wraps what an operator reads as `Value`, and calls the vocabulary (`ops`), which
 computes with values as with numpy arrays:
@@ -78,7 +78,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor of a graph, broadcast by numpy's rules from an expression of the same or a smaller shape.
+    """A tensor of a graph; its expression has the same shape, or a smaller one that broadcasts to it by numpy's rules.
 
     `+ - * / & | ^ ~ << >>` and the comparisons `< <= > >=` bind Relax calls; a Python number on either side is a
     scalar of the other side's dtype. `ops.arithmetic` has all other elementwise operators.
@@ -103,7 +103,7 @@ class Value:
 
     @property
     def small(self) -> Shape:
-        """Shape of `expr`."""
+        """Shape of `expr`, which broadcasts to the value's shape."""
         return sizes_of(self.expr)
 
     @property
@@ -113,7 +113,7 @@ class Value:
 
     @property
     def full(self) -> Expr:
-        """The value as an expression of its own shape."""
+        """The value as an expression with the value's own shape."""
         expr = self.aligned
         if sizes_of(expr) == self.shape:
             return expr
@@ -128,13 +128,13 @@ class Value:
         return self.graph.builder.lookup_binding(self.expr) if is_variable else self.expr
 
     def constant(self) -> Array | None:
-        """Return the array of a constant, of shape `small`; None for a run-time value."""
+        """Return the array of a constant, in the shape `small`; None for a run-time value."""
         if not isinstance(self.expr, Constant):
             return None
         return np.asarray(self.expr.value.numpy())
 
     def scalar(self) -> float | int | bool | None:
-        """Return the number that all elements equal, if it is known; else None."""
+        """Return the number that all elements equal; None if it is not known."""
         value = self.constant()
         return value.reshape(-1)[0].item() if value is not None and value.size == 1 else None
 
@@ -153,7 +153,7 @@ class Value:
         return self.graph.hold(self.graph.permuted(self.full, axes))
 
     def broadcast(self, axes: Sequence[int], shape: Shape) -> "Value":
-        """Return the value broadcast along new axes, and axes of length 1.
+        """Return the value broadcast to `shape`, with its axes moved to `axes`.
 
         Args:
             axes: Axis of the result that each axis of the value becomes.
@@ -168,7 +168,7 @@ class Value:
         whole = [1] * len(shape)
         for axis, to in enumerate(axes):
             whole[to] = small[axis]
-        # A row is a vector: what biases and scales are in all other formats.
+        # Leading axes of length 1 are dropped, because biases and scales are vectors in all other formats.
         first = next((axis for axis, size in enumerate(whole) if size != 1), len(whole))
         return Value(graph, graph.reshaped(expr, whole[first:]), shape)
 
@@ -244,7 +244,7 @@ class Graph:
     """
 
     def __init__(self, builder: relax.BlockBuilder | None = None) -> None:
-        """Begin a graph.
+        """Start a graph that emits in a builder.
 
         Args:
             builder: The builder of a function that another importer has open; by default a new one.
@@ -284,7 +284,7 @@ class Graph:
         return Value(self, result, np.broadcast_shapes(*(value.shape for value in values)), kept)
 
     def folded(self, expr: Expr) -> Expr:
-        """Return the constant that a call on small constants gives, where numpy's result is exact; else the call."""
+        """Return the constant result of a call on small constants if numpy computes it exactly; else the call."""
         expr = self.builder.normalize(expr)
         compute = _EXACT.get(expr.op.name) if isinstance(expr, Call) and isinstance(expr.op, Op) else None
         operands = [each.value.numpy() for each in expr.args if isinstance(each, Constant)] if compute else []
@@ -298,7 +298,7 @@ class Graph:
         return Value(self, self.emit_kernel(name, compute, value.expr), value.shape, value.kept)
 
     def hold(self, expr: Expr, shape: Sequence[int] | None = None) -> Value:
-        """Bind a call, whose result is the value or is broadcast to `shape`."""
+        """Bind a call, and return its result as a value, broadcast to `shape` if that is given."""
         result = self.emit(expr)
         return Value(self, result, tuple(shape) if shape is not None else sizes_of(result))
 
@@ -307,10 +307,10 @@ class Graph:
         return Value(self, relax.const(np.array(value, order="C"), str(value.dtype)), value.shape)
 
     def keep(self, value: Array, shape: Sequence[int] | None = None) -> Value:
-        """Return a constant as a value; as a scalar if all elements are equal."""
+        """Return a constant as a value; if all elements are equal, the value's expression is a scalar."""
         value = np.asarray(value)
         whole = tuple(shape) if shape is not None else value.shape
-        if value.size > 1 and not any(value.strides):  # a splat, which takes no memory
+        if value.size > 1 and not any(value.strides):  # a splat (all strides 0), which takes no memory
             value = value[(0,) * value.ndim]
         first, last = (value.reshape(-1)[k].tobytes() if value.size else b"" for k in (0, -1))
         if value.size > 1 and first == last and value.tobytes() == first * value.size:
@@ -339,7 +339,10 @@ class Graph:
         return relax.const(value, like.dtype if isinstance(like, Value) else str(like.ty.dtype))
 
     def together(self, operands: Sequence[Value]) -> tuple[list[Expr], tuple[int, ...] | None]:
-        """Return an elementwise operator's operands, not yet broadcast, and the axes that all of them keep, or None."""
+        """Return an elementwise operator's operands, not broadcast, and the attribute `kept` that they share.
+
+        Else None for it.
+        """
         kept = {(value.kept, len(value.small)) for value in operands if value.small}
         if len(kept) == 1 and (only := kept.pop()[0]) is not None:
             return [value.expr for value in operands], only
@@ -347,5 +350,5 @@ class Graph:
 
 
 def sizes_of(expr: Expr) -> Shape:
-    """Return the shape of an expression, symbolic sizes as TVM's expressions."""
+    """Return the shape of an expression; symbolic sizes are TVM expressions."""
     return tuple(int(size) if isinstance(size, int | tirx.IntImm) else size for size in expr.ty.shape)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# First bytes of a file that users may take for a supported model → the file's format, and what to do.
+# First bytes of files that users may mistake for a supported model → the file's format, and what to do.
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, as PyTorch and Keras write; write a PyTorch model with torch.export.save, "
     "convert another to ONNX or TFLite",
@@ -42,13 +42,13 @@ _OTHERS = {
 }
 # An ONNX file has no identifier; it begins with the tag of its first field, ir_version.
 _IR_VERSION = b"\x08"
-# File by which a package's folder is recognised.
+# File that identifies a package's folder.
 _MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
 class TrustedFile:
-    """A .pt2 file from a trusted author: opening it may run code."""
+    """A .pt2 file from a trusted author, which may run code when it is opened."""
 
     path: Path
 
@@ -76,7 +76,7 @@ def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.Mod
         return fix_inputs(model, values)
     if isinstance(model, str | Path) and (not Path(model).exists() or is_onnx(Path(model))):
         return fix_inputs(model, values)
-    raise UsageError("--value makes inputs of ONNX models constants, and this is another model")
+    raise UsageError("--value makes inputs constants only for ONNX models, and this model has another format")
 
 
 def prepared(
@@ -87,7 +87,7 @@ def prepared(
     random: str | None = None,
     sizes: GivenSizes | None = None,
 ) -> Any:
-    """Return a model as `import_model` takes it, some of whose inputs are constants.
+    """Return a model for `import_model`, with inputs and random numbers replaced by constants as the options say.
 
     Args:
         model: As for `import_model`.
@@ -104,7 +104,9 @@ def prepared(
         return fixed
     if isinstance(fixed, onnx.ModelProto) or (isinstance(fixed, str | Path) and is_onnx(Path(fixed))):
         return with_random(fixed, random, sizes)
-    raise UsageError("--random replaces random numbers of ONNX models, and this is another model")
+    raise UsageError(
+        "--random replaces random numbers only for ONNX models, and this model has another format"
+    )
 
 
 @ending_blocks_on_error()
@@ -145,13 +147,14 @@ def import_model(
         raise UsageError(f"{path}: the model cannot be read: {err.strerror}") from err
     try:
         imported = _import_file(path, shapes, states or {})
-        # A file's name may be any bytes; the model's name, which follows from it, is written to JSON and must be text.
+        # A file name may be any bytes; the model's name, which is derived from it, is written to JSON and must be
+        # valid text.
         return replace(imported, name=shown(os.fsencode(imported.name).decode(errors="replace")))
     except ArmExtError:
         raise
     except UnicodeDecodeError as err:
-        raise UsageError(f"{path}: the file may be damaged: a name in it is no text ({err})") from err
-    # The exceptions of the libraries that read the formats, raised for unexpected contents, have no common class.
+        raise UsageError(f"{path}: the file may be damaged: a name in it is not valid UTF-8 ({err})") from err
+    # The libraries that read the formats raise exceptions without a common class for unexpected contents.
     except Exception as err:
         if is_out_of_memory(err):
             raise out_of_memory() from err
@@ -229,19 +232,19 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
 def _import_torch(
     model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None, *, trust: bool = False
 ) -> ImportedModel:
-    # Not imported above: PyTorch takes seconds to load, and most models do not need it.
+    # Not imported above: PyTorch takes seconds to load, and only PyTorch models need it.
     with loading_torch(f"{model} is a PyTorch program"):
         from arm_ext.frontends.torch.importer import import_torch
     return import_torch(model, shapes, trust=trust)
 
 
 def loading_torch(why: str) -> AbstractContextManager[None]:
-    """Open a scope for imports of modules that need PyTorch; `why` begins the error if it is not installed.
+    """Open a scope for imports that need PyTorch; if it is not installed, the error begins with `why`.
 
     Raises:
         EnvError: As `loading`.
     """
-    # torch's exporter creates a folder when it is imported and leaves it behind, by default in TMPDIR.
+    # torch's exporter creates a folder, by default in TMPDIR, when it is imported, and leaves it behind.
     with suppress(EnvError):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torch"))
     return loading("torch", f"{why}, and PyTorch", "pip install torch")
@@ -249,7 +252,7 @@ def loading_torch(why: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def loading(package: str, what: str, remedy: str) -> Iterator[None]:
-    """Open a scope for imports that need a package.
+    """Open a scope for imports of a package that may not be installed.
 
     Raises:
         EnvError: The package is not installed, or incomplete.
@@ -258,7 +261,7 @@ def loading(package: str, what: str, remedy: str) -> Iterator[None]:
         raise EnvError(f"{what} is not installed: {remedy}")
     try:
         yield
-    # The package lacks a library or a module of its own, or its modules are of different versions.
+    # The package lacks a library or a module of its own, or its modules have different versions.
     except (ImportError, OSError, AttributeError) as err:
         again = remedy.replace("install", "install --force-reinstall")
         raise EnvError(f"{what} is installed, but does not load ({reason_of(err, line=0)}): {again}") from err

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring a package: time on a real board, instruction counts and cycle estimates on a virtual one."""
+"""Measurement of a package: times on a real board, instruction counts and cycle estimates on a virtual one."""

@@ -22,10 +22,10 @@ LINE_BYTES = 64
 Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"]
 """What takes cycles of a call; see `CallCost.parts`."""
 
-# Instructions of a loop that a report shows.
+# Maximum number of instructions of a loop in a report.
 _LONGEST_LOOP = 64
 
-# Multiply-accumulates of one instruction on 128-bit vectors (Arm ARM DDI 0487, the instructions' descriptions).
+# Multiply-accumulates per instruction on 128-bit vectors (Arm ARM DDI 0487, the instructions' descriptions).
 MACS_OF = {
     InsnClass.SMMLA: 32,
     InsnClass.SDOT: 16,
@@ -37,7 +37,7 @@ MACS_OF = {
 
 @dataclass(frozen=True)
 class HottestBlock:
-    """The block of a call that takes most cycles.
+    """The block of a call with the most cycles.
 
     Attributes:
         count: Number of executions.
@@ -52,7 +52,7 @@ class HottestBlock:
 
 @dataclass(frozen=True)
 class CallCost:
-    """Cost of one kernel call, or of the code that ran between two calls.
+    """Cost of one kernel call, or of the code between two calls.
 
     Attributes:
         symbol: The kernel; "" is the program around kernels.
@@ -82,22 +82,22 @@ class CallCost:
 
     @property
     def l2_cycles(self) -> float:
-        """Cycles in which the bus between L1 and L2 carries lines."""
+        """Cycles in which the bus between L1 and L2 transfers cache lines."""
         return self.l2_bytes / L2_BYTES_PER_CYCLE
 
     @property
     def memory_cycles(self) -> float:
-        """Cycles in which the bus to memory carries lines."""
+        """Cycles in which the bus to memory transfers cache lines."""
         return self.memory_bytes / MEMORY_BYTES_PER_CYCLE
 
     @property
     def cycles(self) -> float:
-        """Core cycles, and those in which lines are carried: as if a core did not compute while it waits for one."""
+        """Core cycles plus transfer cycles of cache lines: as if a core did not compute during a transfer."""
         return self.core_cycles + self.l2_cycles + self.memory_cycles
 
     @property
     def parts(self) -> dict[Bound, float]:
-        """Cycles by what takes them, most first; they sum to `cycles`.
+        """Cycles by cause, the largest first; they sum to `cycles`.
 
         "memory", "L2": cache lines are carried. "overhead": the share of the core's cycles that instructions have which
         run once, as a call sets itself up. Of the other core cycles, "vector pipes" or "dispatch", whichever is longer:
@@ -119,12 +119,12 @@ class CallCost:
 
     @property
     def bound(self) -> Bound:
-        """What takes most of the cycles."""
+        """The cause of the largest part of the cycles."""
         return next(iter(self.parts))
 
     @property
     def limit_cycles(self) -> float:
-        """Lower bound of the cycles for the same instructions in any order: those of the busiest resource."""
+        """Lower bound of the cycles for the same instructions in any order: the cycles of the busiest resource."""
         return max(self.dispatch_cycles, self.vector_cycles, self.l2_cycles, self.memory_cycles)
 
 
@@ -172,6 +172,6 @@ def _hot(costs: Sequence[BlockCost]) -> HottestBlock | None:
 
 
 def peak_macs_per_cycle(costs: Sequence[CallCost], core: Core) -> dict[InsnClass, float]:
-    """Return the peak rate of each multiply-accumulate instruction in use, if it ran alone: the roofs."""
+    """Return the peak rate of each multiply-accumulate instruction in use, as if only it ran: the roofs."""
     used = {kind for cost in costs for kind in cost.classes if kind in MAC_CLASSES}
     return {kind: macs * core.vector_pipes for kind, macs in MACS_OF.items() if kind in used}

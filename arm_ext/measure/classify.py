@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classification of A64 instructions by the kind of work they do, after disassembly."""
+"""Classification of A64 instructions by kind of work, from their disassembly."""
 
 import re
 from enum import StrEnum
@@ -9,16 +9,16 @@ import capstone
 
 
 class InsnClass(StrEnum):
-    """Classes of a count report; the multiply-accumulate ones first, widest first."""
+    """Classes of instructions in a report of counts; the multiply-accumulate ones first, widest first."""
 
     SMMLA = "smmla"  # smmla, ummla, usmmla: 32 MAC
     SDOT = "sdot"  # sdot, udot, usdot, sudot: 16 MAC
     BF16 = "bf16"  # bfmmla, bfdot, bfmlalb, bfmlalt
-    FP16_FMLA = "fp16 fmla"  # half-precision operands, fmlal and fmlal2 included
+    FP16_FMLA = "fp16 fmla"  # half-precision operands, including fmlal and fmlal2
     FMLA = "fmla"  # single and double precision vectors
     INTEGER_MLA = "integer mla"  # mla, smlal, smull, … on vectors
     OUTER_PRODUCT = "outer product"  # SME: smopa, fmopa, …
-    SCALAR_FMA = "scalar fma"  # fmadd and its kin: one MAC
+    SCALAR_FMA = "scalar fma"  # fmadd and related instructions: one MAC
     VECTOR_LOAD = "vector load"
     SCALAR_LOAD = "scalar load"
     VECTOR_STORE = "vector store"
@@ -41,7 +41,7 @@ MAC_CLASSES = frozenset(
     }
 )
 
-# Matched against the whole mnemonic, and only if the operands are vectors, so that scalar smull does not match.
+# Matched against the complete mnemonic, and only if the operands are vectors, so that scalar smull does not match.
 _MAC_MNEMONICS = (
     (InsnClass.SMMLA, re.compile(r"(s|u|us)mmla")),
     (InsnClass.SDOT, re.compile(r"(s|u|us|su)dot")),
@@ -55,7 +55,7 @@ _INTEGER_MLA = re.compile(
     r"[su](ml[as]l|mull)[2bt]?|ml[as]|mul|mad|msb|sqdml[as]l[2bt]?|sqdmull[2bt]?|sqrdml[as]h"
 )
 _BRANCH = re.compile(r"b|b\.\w+|bc\.\w+|bl|blr\w*|br\w*|ret\w*|cbn?z|tbn?z")
-# prfm is a load without a destination; the atomics (ldadd, swp, cas) read and write and count as loads.
+# prfm is a load without a destination; atomics (ldadd, swp, cas) read and write, and count as loads.
 _LOAD = re.compile(r"ld\w+|prf\w+|swp\w*|cas\w*")
 _STORE = re.compile(r"st\w+")
 _VECTOR_OPERAND = re.compile(r"\b(?:[vz]\d+|[qdshb]\d+|p\d+|za\d*)\b")
@@ -66,7 +66,7 @@ _disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDI
 
 @cache
 def disassemble(word: int) -> tuple[str, str]:
-    """Return the mnemonic and operands of an instruction at address 0; ("udf", "#0") if it is none."""
+    """Return the mnemonic and operands of an instruction at address 0; ("udf", "#0") for an invalid one."""
     for _, _, mnemonic, operands in _disassembler.disasm_lite(word.to_bytes(4, "little"), 0):
         return mnemonic, operands
     return "udf", "#0"

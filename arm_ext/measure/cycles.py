@@ -22,7 +22,7 @@ _CONDITIONAL = re.compile(r"bc?\.\w+|cbn?z|tbn?z")
 
 @dataclass(frozen=True)
 class BlockCost:
-    """A block, with the estimated cycles of all its executions.
+    """A block, with the total estimated cycles of its executions.
 
     Attributes:
         block: The block, glued.
@@ -45,7 +45,7 @@ def block_costs(blocks: Sequence[TranslationBlock], core: Core, mca: Mca) -> lis
 
 
 def costs_of(glued: Sequence[TranslationBlock], core: Core, mca: Mca) -> list[BlockCost]:
-    """Estimate the cycles of each of some glued blocks on `core`."""
+    """Estimate the cycles of each of the glued blocks on `core`."""
     texts = [mca_text(block.words, core.mca_cpu) for block in glued]
     estimates = mca.estimate(
         [text if repeats(block.words) else read_anew(text) for block, text in zip(glued, texts, strict=True)],
@@ -62,7 +62,7 @@ def costs_of(glued: Sequence[TranslationBlock], core: Core, mca: Mca) -> list[Bl
 
 
 def instructions_by_class(costs: Sequence[BlockCost]) -> Counter[InsnClass]:
-    """Return the dynamic instructions of some blocks by class."""
+    """Return the dynamic instructions of the blocks by class."""
     classes: Counter[InsnClass] = Counter()
     for cost in costs:
         for word in cost.block.words:
@@ -71,7 +71,7 @@ def instructions_by_class(costs: Sequence[BlockCost]) -> Counter[InsnClass]:
 
 
 def glue(blocks: Sequence[TranslationBlock]) -> list[TranslationBlock]:
-    """Join blocks that always run one after the other.
+    """Join blocks that always run in sequence.
 
     The emulator splits where the program does not, at a page's end or at its size limit. A block that ends without a
     branch goes on in the block that starts right behind it. That one may be entered from elsewhere too: then only as
@@ -83,7 +83,7 @@ def glue(blocks: Sequence[TranslationBlock]) -> list[TranslationBlock]:
         at[block.vaddr].append(block)
     left = {id(block): block.count for block in blocks}
     glued = []
-    # In order of address: a block that falls through into another one comes before it.
+    # Sorted by address: a block that falls through into another one precedes it.
     for block in sorted(blocks, key=lambda block: block.vaddr):
         count = left[id(block)]
         if not count:
@@ -103,5 +103,5 @@ def glue(blocks: Sequence[TranslationBlock]) -> list[TranslationBlock]:
 
 
 def _conditional(word: int) -> bool:
-    """Whether a branch may go on right behind it."""
+    """Whether a branch may fall through to the next instruction."""
     return _CONDITIONAL.fullmatch(disassemble(word)[0]) is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of false dependencies from blocks that llvm-mca prices as loops but that do not repeat.
+"""Removal of false dependencies from blocks that llvm-mca treats as loops although they do not repeat.
 
 llvm-mca prices a block as if it repeated. The one behind a loop, which scales and stores sums, would wait in each round
 for its own last result: in the register where it expects a sum, which in truth the loop writes, and the loop is priced
@@ -34,7 +34,7 @@ def repeats(words: Sequence[int]) -> bool:
 
 
 def read_anew(lines: Sequence[str]) -> tuple[str, ...]:
-    """Rename the vector registers that a block reads before it writes them to an unused one; return the lines."""
+    """Return a block's lines with vector registers that it reads before writing them renamed to an unused register."""
     written = set().union(*map(_written, lines))
     spare = next((number for number in map(str, reversed(range(_REGISTERS))) if number not in written), None)
     if spare is None:

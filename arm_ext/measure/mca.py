@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llvm-mca: finds an installed version that is new enough, and asks it for the cycles of blocks, with a cache."""
+"""llvm-mca: finds an installed version that is new enough, and gets cycles of blocks from it, with a cache."""
 
 import hashlib
 import json
@@ -15,13 +15,13 @@ from pathlib import Path
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import EnvError
 
-# The first release whose Arm models mca_text's corrections were checked against.
+# The first release for whose Arm models the corrections in mca_text were checked.
 OLDEST_LLVM = 19
-_ANSWER_SECONDS = 10  # llvm-mca answers `--version` in milliseconds
+_ANSWER_SECONDS = 10  # a generous limit: llvm-mca answers `--version` in milliseconds
 INSTALL_COMMAND = f"apt-get install llvm-{OLDEST_LLVM}"
-# Enough for a steady state: to fill and drain the pipeline, 7 cycles or so, adds 0.07 to an execution.
+# Enough for a steady state: filling and draining the pipeline, about 7 cycles, adds 0.07 per execution.
 ITERATIONS = 100
-# Debian and Ubuntu put versioned names on PATH, and the tools of each release into llvm-N here.
+# Debian and Ubuntu have versioned names on PATH, and the tools of each release in llvm-N below this folder.
 _LLVM_ROOT = Path("/usr/lib")
 # Blocks per llvm-mca process: few enough for small JSON, and enough to make the start-up negligible.
 _BLOCKS_PER_RUN = 500
@@ -42,7 +42,7 @@ class BlockCycles:
 
 @dataclass(frozen=True)
 class Mca:
-    """An llvm-mca that is installed.
+    """An installed llvm-mca.
 
     Attributes:
         path: Path of the program.
@@ -56,7 +56,7 @@ class Mca:
     keep: bool = True
 
     def estimate(self, blocks: Sequence[tuple[str, ...]], cpu: str) -> list[BlockCycles]:
-        """Return the cycles of each block, as if it repeated with all loads hitting L1.
+        """Return the cycles of each block, as if it repeated and all loads hit L1.
 
         Args:
             blocks: Each block as lines of assembly.
@@ -66,7 +66,7 @@ class Mca:
             EnvError: llvm-mca failed, as for a cpu it does not know.
         """
         keys = [hashlib.sha256("\n".join(block).encode()).hexdigest() for block in blocks]
-        # The key is of the corrected text, so that a changed correction finds no old result.
+        # The key includes the corrected text, so that a changed correction does not find old results.
         store = cache_folder() / "mca" / f"{self.version}-{cpu}-{ITERATIONS}.json"
         known = _read(store) if self.keep else {}
         missing = {key: block for key, block in zip(keys, blocks, strict=True) if key not in known}
@@ -81,7 +81,7 @@ class Mca:
         for key, block in blocks.items():
             lines += [f"# LLVM-MCA-BEGIN {key}", *block, f"# LLVM-MCA-END {key}"]
         command = [str(self.path), "-mtriple=aarch64", f"-mcpu={cpu}", "-mattr=+all", "-json"]
-        # An unmodelled instruction (casal, dmb) is left out of its block, and we count it.
+        # llvm-mca skips an unmodelled instruction (casal, dmb) in a block; such instructions are counted here.
         command += [
             f"-iterations={ITERATIONS}",
             "-skip-unsupported-instructions=any",
@@ -94,7 +94,7 @@ class Mca:
         if done.returncode or "not a recognized processor" in done.stderr:
             first = (done.stderr.strip() or "no message").splitlines()[0]
             raise EnvError(f"{self.path} -mcpu={cpu} failed: {first}; install another: {INSTALL_COMMAND}")
-        # A block of which no instruction is modelled has no region in the answer.
+        # A block without any modelled instruction has no region in the answer.
         found = {key: (0.0, len(block)) for key, block in blocks.items()}
         for region in json.loads(done.stdout)["CodeRegions"]:
             cycles = region["SummaryView"]["TotalCycles"] / region["SummaryView"]["Iterations"]
@@ -170,7 +170,12 @@ def _read(store: Path) -> dict[str, tuple[float, int]]:
     try:
         entries = json.loads(store.read_text(encoding="utf-8"))
         return {key: (float(cycles), int(unmodelled)) for key, (cycles, unmodelled) in entries.items()}
-    except (OSError, ValueError, TypeError, AttributeError):  # missing or damaged: it is made again
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ):  # missing or damaged: the entry is computed again
         return {}
 
 

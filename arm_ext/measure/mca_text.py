@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assembly text for llvm-mca, with the instructions that its Arm models price wrongly rewritten.
+"""Assembly text for llvm-mca, with instructions rewritten for which its Arm models have wrong costs.
 
 The figures are of llvm-mca 19; what is rewritten costs the same in a model without the fault.
 
@@ -29,12 +29,12 @@ _LANES = re.compile(
     r"\[(?P<base>\w+)\](?:, (?P<step>#-?\w+|x\d+))?"
 )
 _VECTOR_REGISTER = re.compile(r"\b[vzqdshb](\d+)\b")
-# Bytes of an element, and the register view that loads so many at once.
+# Bytes of an element → the register view that loads this many bytes.
 _ELEMENT_BYTES = {"b": 1, "h": 2, "s": 4, "d": 8}
 _VIEW_OF_BYTES = {1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
-# llvm-mca's models in which inserting a lane has the right cost (2 cycles). cortex-a57 charges 8 and the in-order
-# models 4, so that splitting lane loads there would be the greater error. The Neoverse models also price stores with
-# write-back wrongly.
+# llvm-mca's models in which inserting a lane has the right cost (2 cycles). cortex-a57 has 8 and the in-order
+# models 4, so that splitting lane loads there would be the larger error. The Neoverse models also have a wrong cost
+# for stores with write-back.
 _NEOVERSE = "neoverse-"
 
 
@@ -67,7 +67,7 @@ def _load(mnemonic: str, operands: str, scratch: int | None) -> list[str]:
 
 
 def _written_back(mnemonic: str, operands: str) -> list[str]:
-    """Return an access; where it changes the base register, the change is an instruction of its own."""
+    """Return a load or store as lines; if it changes the base register, the change becomes a separate instruction."""
     if post := _POST_INDEX.fullmatch(operands):
         return [f"{mnemonic} {post['operands']}, [{post['base']}]", _add(post["base"], post["step"])]
     if pre := _PRE_INDEX.fullmatch(operands):
@@ -92,7 +92,7 @@ def _add(base: str, step: str) -> str:
 
 
 def _least_used_register(words: Sequence[int]) -> int:
-    """Return a vector register for split lane loads: the one with the fewest uses, at best none."""
+    """Return the vector register with the fewest uses (none, if possible), for split lane loads."""
     uses = [0] * 32
     for word in words:
         for number in _VECTOR_REGISTER.findall(disassemble(word)[1]):

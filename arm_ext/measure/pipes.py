@@ -15,19 +15,19 @@ ON_PIPES = MAC_CLASSES | {InsnClass.VECTOR, InsnClass.VECTOR_STORE}
 
 
 def least_cycles(costs: Sequence[BlockCost], core: Core) -> float:
-    """Return the lower bound of cycles for any order of the instructions, by vector pipes and dispatch."""
+    """Return the lower bound of cycles for any order of the instructions, from vector pipes and dispatch."""
     instructions = sum(cost.block.instructions for cost in costs)
     cycles = sum(cost.cycles for cost in costs)
     return max(vector_share(costs, core) * cycles, instructions / core.issue_width)
 
 
 def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
-    """Return vector instructions as a share of those that the vector pipes can execute in the estimated cycles."""
+    """Return the number of vector instructions as a share of the vector pipes' capacity in the estimated cycles."""
     return vector_cycles(costs, core) / sum(cost.cycles for cost in costs)
 
 
 def vector_cycles(costs: Sequence[BlockCost], core: Core) -> float:
-    """Return the cycles in which the vector pipes are busy, if all pipes are busy at once."""
+    """Return the cycles for which the vector pipes are busy if all of them work in parallel."""
     on_pipes = sum(
         cost.block.count * sum(classify(word) in ON_PIPES for word in cost.block.words) for cost in costs
     )

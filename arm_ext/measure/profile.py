@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of one inference on a virtual board: instruction counts, and modelled cycles; never a time."""
+"""The report of one inference on a virtual board: instruction counts and modelled cycles, but no times."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -22,7 +22,7 @@ BUS_BYTES_PER_CYCLE = 32
 
 
 class SymbolRow(ClosedRecord):
-    """A kernel of model.so, or a library.
+    """A row of the report: a kernel of model.so, or a library.
 
     Attributes:
         symbol: The kernel's or the library's name.
@@ -94,7 +94,7 @@ class CountReport(ClosedRecord):
 
 
 def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) -> CountReport:
-    """Count and estimate one inference.
+    """Count the instructions of one inference, and estimate its cycles on the core.
 
     Args:
         trace: Trace of one inference.

@@ -81,6 +81,6 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
 def _spread(counts: Sequence[int], threads: int) -> float | None:
     if sum(map(bool, counts)) == 1:
         return None
-    # A thread without work ran no code of the model, and has no entry in `counts`.
+    # A thread without work has run no code of the model, and so has no entry in `counts`.
     least = min(counts) if len(counts) == threads else 0
     return 1 - least / max(counts)

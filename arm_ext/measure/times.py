@@ -11,7 +11,8 @@ from arm_ext.common.npu_status import NpuStatus
 
 # With fewer repetitions, p99 would be the maximum.
 REPEATS = 100
-# Caches, branch predictors, the thread pool and an ondemand governor settle within these.
+# Number of warm-up runs, after which caches, branch predictors, the thread pool and an ondemand governor have
+# settled.
 WARMUP = 10
 
 
@@ -44,13 +45,13 @@ class TimeReport(ClosedRecord):
 
 
 def spread_of(seconds: Sequence[float]) -> float:
-    """Return the interquartile range over the median; 0 where that is 0."""
+    """Return the interquartile range divided by the median; 0 if the median is 0."""
     q1, median, q3 = (float(value) for value in np.percentile(seconds, [25, 50, 75]))
     return (q3 - q1) / median if median else 0.0
 
 
 def time_report(seconds: Sequence[float], *, warmup: int, threads: int, governor: str) -> TimeReport:
-    """Summarise times per inference, given in seconds in any order."""
+    """Summarise times per inference, in seconds and in any order."""
     median, p90, p99 = (float(value) for value in np.percentile(seconds, [50, 90, 99]) * 1e3)
     return TimeReport(
         repeats=len(seconds),

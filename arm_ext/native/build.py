@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the native parts once into the cache folder, by the pinned zig.
+"""Builds the native parts with the pinned zig, once, into the cache folder.
 
 Each result lies in a folder named by a hash of all that it is made from, with the hashes of its own files, by which
 a damaged one is noticed and built again. It is built aside and moved there in one step, so that an interrupted build
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _HERE = Path(__file__).parent
 _WHEELS = ("apache-tvm", "apache-tvm-ffi")
 _WHEEL_PLATFORM = "manylinux_2_28_aarch64"
-# Files of the wheels that the board needs; METADATA has the runtime's version.
+# Files of the wheels that the board needs; METADATA names the runtime's version.
 _RUNTIME_FILES = (
     "tvm/lib/libtvm_runtime.so",
     "tvm/lib/libtvm_runtime_extra.so",
@@ -39,18 +39,18 @@ _RUNTIME_FILES = (
 )
 _LIB = Path("tvm", "lib")
 _C_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-Wl,--build-id=none", "-s")
-# No exceptions, RTTI or C++ library: zig would have to build libc++ first (36 s, not 4), and its symbols
-# could mix with those of libstdc++, on which the runtime libraries rest.
+# No exceptions, RTTI or C++ library: zig would have to build libc++ first (36 s instead of 4 s), and its symbols
+# could conflict with those of libstdc++, which the runtime libraries use.
 _CXX_FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-nostdlib++")
 _NPU_FLAGS = ("-O2", "-g0", "-r", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", *_CXX_FLAGS)
 _SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc", "waiting.cc")
 _SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "waiting.h", "wire.h")
 NPU_RUN = "arm_ext_npu_run"
 """Function of `npu_runtime`: (region, whether a failed run is an error, payload, inputs, outputs) → ran on the NPU."""
-# In each folder of the cache: path of each file → its hash.
+# File in each cache folder that holds path of each file → its hash.
 _CONTENTS = "contents.json"
 _whole: set[Path] = set()
-# Sources of every NPU driver; the caller adds the entry points, and npu_system.cc for the operating system.
+# Sources that every NPU driver has; the caller adds the entry points, and npu_system.cc for the operating system.
 _NPU_SOURCES = (
     "npu_device.cc",
     "npu_driver_view.cc",
@@ -76,7 +76,7 @@ _NPU_HEADERS = (
 
 
 def board_server() -> Path:
-    """Return the RPC server for aarch64, which needs `runtime_libs()` on its library path.
+    """Return the path of the aarch64 RPC server, which needs `runtime_libs()` on its library path.
 
     Raises:
         EnvError: zig or the aarch64 wheels are missing; the message names the command that mends it.
@@ -93,7 +93,7 @@ def board_server() -> Path:
 
 
 def qemu_plugin() -> Path:
-    """Return the instruction-counting plugin for this machine's QEMU.
+    """Return the path of the QEMU plugin that counts instructions, built for this machine's QEMU.
 
     Raises:
         EnvError: zig is missing or failed.
@@ -102,7 +102,7 @@ def qemu_plugin() -> Path:
 
 
 def npu_runtime(triple: str, system: Path | None = None) -> Path:
-    """Return the object that is linked into a model.so with NPU regions; only its entry points are visible symbols.
+    """Return the path of the object that is linked into a model.so with NPU regions; only its entry points are visible.
 
     Args:
         triple: LLVM triple, such as "aarch64-linux-gnu".
@@ -116,7 +116,7 @@ def npu_runtime(triple: str, system: Path | None = None) -> Path:
 
 
 def npu_linux(triple: str, system: Path | None = None) -> Path:
-    """Return the object of `npu_runtime` for C libraries, whose entry points take pointers.
+    """Return the path of `npu_runtime`'s object for C libraries, whose entry points take pointers.
 
     Arguments and errors are those of `npu_runtime`.
     """
@@ -137,7 +137,7 @@ def _npu_object(entries: str, triple: str, system: Path | None) -> Path:
 
 
 def probe_module(machine: str = "aarch64") -> Path:
-    """Return the module that asks a board for its CPU features.
+    """Return the path of the module that reads a board's CPU features.
 
     Args:
         machine: The board's architecture, as `uname -m` gives it.
@@ -149,7 +149,7 @@ def probe_module(machine: str = "aarch64") -> Path:
 
 
 def call_times_module(machine: str) -> Path:
-    """Return the module that times the kernel calls of a model.so on a board.
+    """Return the path of the module that times the kernel calls of a model.so on a board.
 
     Args:
         machine: The board's architecture, as `uname -m` gives it.
@@ -185,7 +185,7 @@ def _runtime_key() -> tuple[str, Sequence[str]]:
 
 
 def _shared_library(name: str, machine: str) -> Path:
-    """Build `name`.c for a machine; symbols of QEMU or of the runtime stay undefined."""
+    """Build `name`.c as a shared library for a machine; symbols of QEMU or of the TVM runtime stay undefined."""
     flags = [*_C_FLAGS, "-std=gnu11", "-shared", "-fPIC", "-target", zig_target(f"{machine}-linux-gnu")]
 
     def build(folder: Path) -> None:
@@ -200,7 +200,7 @@ def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Calla
 
 
 def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) -> Path:
-    """Return the cache folder of `name`; `fill` fills an empty one if it is missing or damaged."""
+    """Return the cache folder of `name`; if it is missing or damaged, `fill` creates its contents."""
     folder = _place(name, made_from)
     if _is_whole(folder):
         return folder
@@ -213,7 +213,7 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
     try:
         fill(aside)
         (aside / _CONTENTS).write_text(json.dumps(_hashes(aside)), encoding="utf-8")
-        aside.chmod(0o755)  # mkdtemp makes it private; a cache may be shared
+        aside.chmod(0o755)  # mkdtemp makes the folder private, but a cache may be shared
         if folder.exists() and not _is_whole(folder):
             _LOG.warning("%s was damaged, and is made again", folder)
             folder.rename(damaged)
@@ -230,7 +230,7 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
 
 
 def runtime_entry() -> tuple[Path, bool] | None:
-    """Return the runtime's place in the cache, and whether it is whole; None if it is not in the cache."""
+    """Return the runtime's cache folder, and whether it is complete; None if it is not in the cache."""
     place = _place(*_runtime_key())
     return (place, _is_whole(place)) if place.is_dir() else None
 
@@ -248,7 +248,7 @@ def _place(name: str, made_from: Sequence[str]) -> Path:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a folder has all files that were put there; checked once in each process."""
+    """Whether a folder has all files that were written to it, by their hashes; checked once per process."""
     if folder in _whole and folder.is_dir():
         return True
     contents = folder / _CONTENTS
@@ -264,7 +264,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """Return, by path in the folder, the hash of each file, or where a link leads to."""
+    """Return path in the folder → the file's hash or, for a link, its target."""
     hashes = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -282,7 +282,7 @@ def _download(versions: Sequence[str], folder: Path) -> None:
         options = ["--no-deps", "--only-binary=:all:", f"--platform={_WHEEL_PLATFORM}"]
         command = ["-m", "pip", "download", *options, *versions]
         quiet = ["--quiet", "--disable-pip-version-check", "--dest", wheels]
-        # With -P, Python imports no modules from the working folder.
+        # With -P, Python does not import modules from the working folder.
         done = subprocess.run(
             [sys.executable, "-P", *command, *quiet], capture_output=True, text=True, check=False
         )

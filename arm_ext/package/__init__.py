@@ -49,10 +49,10 @@ NPU = "npu"
 
 _STEP = "step"
 _KINDS = ("input", "expected", "source", "float")
-# Limits of a self-test: bytes of an array's header and entry in the archive, runs that have outputs (expected, source,
-# floats and steps), and how many times wider a type of the source's runtime may be.
+# Limits of a self-test: bytes of an array's header and entry in the archive, number of runs with outputs (expected,
+# source, floats and steps), and maximum ratio of the width of the source runtime's dtype.
 _ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 8, 8
-# The most that manifests and reports get, many times over: a report takes 4 KB for a layer.
+# Maximum bytes of manifests and reports, far above usual sizes: a report has 4 KB per layer.
 _MANIFEST_BYTES, _REPORT_BYTES = 1 << 23, 1 << 27
 _AGAIN = "compile the model again"
 
@@ -145,7 +145,7 @@ _Report = TypeVar("_Report", bound=JsonRecord)
 
 @dataclass(frozen=True)
 class Package:
-    """A package on disk; `selftest_file` is the one that `selftest` reads."""
+    """A package on disk; `selftest_file` is the name of the file that `selftest` reads."""
 
     path: Path
     manifest: Manifest
@@ -203,7 +203,7 @@ class Package:
         return found
 
     def _selftest_bytes(self) -> int:
-        """Return an upper bound of the self-test's bytes; outputs of the source's runtime may have wider dtypes."""
+        """Return an upper bound of the self-test's size; outputs of the source's runtime may have wider dtypes."""
         inputs, outputs = (
             sum(t.bytes for t in tensors) for tensors in (self.manifest.inputs, self.manifest.outputs)
         )
@@ -211,7 +211,7 @@ class Package:
         return inputs + _WIDEST * _MOST_RUNS * outputs + headers
 
     def _selftest_fault(self, found: Selftest) -> str | None:
-        """Return why the self-test cannot be run and compared, or None."""
+        """Return the reason why the self-test cannot be run and compared; None if it can."""
         states, outputs = len(self.manifest.states), self.manifest.outputs
         runs = [("expected outputs", outputs, found.expected)]
         if states:
@@ -255,7 +255,7 @@ class Package:
         return parsed(record, self.read(REPORT_JSON), self.path / REPORT_JSON, _AGAIN)
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file of the package, which are those that the manifest has the hash of.
+        """Return the bytes of a package's file, after checking its hash in the manifest.
 
         Raises:
             UsageError: The manifest does not list the file, or the file was changed.
@@ -271,7 +271,7 @@ class Package:
 
 
 def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray[Any]]) -> str | None:
-    """Return why values do not match tensors in number, shape or dtype, or None."""
+    """Return how values differ from tensors in number, shape or dtype; None if they match."""
     if len(tensors) != len(values):
         return f"has {len(values)} {what}, and the package {len(tensors)}"
     for tensor, value in zip(tensors, values, strict=True):
@@ -281,7 +281,7 @@ def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray
 
 
 class Compiled(Protocol):
-    """The result of `arm_ext.compile`, as far as functions that take a package use it."""
+    """The interface of `arm_ext.compile`'s result that functions with a package argument use."""
 
     @property
     def package(self) -> Package:
@@ -302,7 +302,7 @@ def package_of(given: AnyPackage) -> Package:
         return load_package(given)
     package = given if isinstance(given, Package) else getattr(given, "package", None)
     if not isinstance(package, Package):
-        raise UsageError(f"{given!r} is no package: give its folder, or what compile returned")
+        raise UsageError(f"{given!r} is not a package: pass its folder, or the result of compile")
     _refuse_library(package.path, package.manifest)
     return package
 
@@ -319,7 +319,7 @@ def load_package(path: str | Path) -> Package:
         _refuse_library(folder, read_manifest(folder))
     if not (folder / MANIFEST).is_file() or not (folder / SO).is_file():
         if not folder.exists():
-            raise UsageError(f"{folder}: there is no such package; arm-ext compile MODEL makes one")
+            raise UsageError(f"{folder}: there is no such package; create one by arm-ext compile MODEL")
         make = f"arm-ext compile {folder}" if folder.is_file() else f"arm-ext compile MODEL -o {folder}"
         raise UsageError(f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: {make}")
     manifest = read_manifest(folder)
@@ -343,7 +343,7 @@ def _is_library(folder: Path) -> UsageError:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a package, without a look at the package's other files.
+    """Read the manifest of a package, without checking the package's other files.
 
     Raises:
         UsageError: The manifest is missing, invalid, of another schema version, or of a C library with several models.
@@ -361,7 +361,7 @@ def read_report(folder: Path, record: type[_Report]) -> _Report:
         UsageError: The folder is none of these, or the file was changed since it was written.
     """
     if not (folder / MANIFEST).is_file():
-        raise UsageError(f"{folder}: there is no package or C library; arm-ext compile MODEL makes one")
+        raise UsageError(f"{folder}: there is no package or C library; create one by arm-ext compile MODEL")
     manifest = _parsed(folder / MANIFEST)
     if isinstance(manifest, LibraryManifest):
         models = ", ".join(str(folder / Path(entry.report).parent) for entry in manifest.models)
@@ -405,7 +405,7 @@ def _parsed(path: Path) -> Manifest | LibraryManifest:
 
 
 class _Head(JsonRecord):
-    """The fields of a manifest that tell how to read it."""
+    """The fields of a manifest that decide how it is read."""
 
     schema_version: int | None = None
     models: Any = None
@@ -425,7 +425,7 @@ def _check_file(folder: Path, file: PackageFile) -> None:
     if not path.exists():
         raise UsageError(f"{path}: is missing; {again}")
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{path}: is a link out of the package; {again}")
+        raise UsageError(f"{path}: is a link to a file outside the package; {again}")
     try:
         with open_regular(path, most=_REPORT_BYTES if file.path == REPORT_JSON else None) as opened:
             size = opened.seek(0, io.SEEK_END)
@@ -442,14 +442,14 @@ def _is_damaged(path: Path) -> UsageError:
 
 
 def _check_machine(so: Path, manifest: Manifest) -> None:
-    """Refuse a model.so that is no shared library, or one for another machine than the manifest's target."""
+    """Refuse a model.so that is not a shared library, or is for another machine than the manifest's target."""
     try:
         machine = machine_of(so)
     except UnreadableError as err:
         raise UsageError(f"{err}; {_AGAIN}") from err
     expected = manifest.target.triple.partition("-")[0]
     if machine != expected:
-        raise UsageError(f"{so}: is for {machine}, and {MANIFEST} says {expected}; {_AGAIN}")
+        raise UsageError(f"{so}: is for {machine}, but {MANIFEST} says {expected}; {_AGAIN}")
 
 
 def is_package_name(path: Path) -> bool:
@@ -460,7 +460,7 @@ def is_package_name(path: Path) -> bool:
 
 
 def list_files(folder: Path) -> list[PackageFile]:
-    """Return manifest entries for the files in a package's folder, without the manifest itself."""
+    """Return manifest entries for the files in a package's folder, except the manifest."""
     return [
         PackageFile(
             path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=file_sha256(path)

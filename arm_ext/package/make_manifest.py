@@ -35,7 +35,7 @@ from arm_ext.target.toolchain import LinkerRecord
 
 @dataclass(frozen=True)
 class ManifestContents:
-    """What a manifest tells of a compiled model.
+    """The information about a compiled model from which its manifest is made.
 
     Attributes:
         model: The imported model.
@@ -69,7 +69,7 @@ class ManifestContents:
 
 
 def make_manifest(compiled: ManifestContents, files: list[PackageFile]) -> Manifest:
-    """Return the manifest; `files` are all others of the package."""
+    """Return the manifest; `files` are all other files of the package."""
     model, profile = compiled.model, compiled.profile
     return Manifest(
         files=files,
@@ -108,7 +108,7 @@ def make_manifest(compiled: ManifestContents, files: list[PackageFile]) -> Manif
 
 
 def tensors(specs: Sequence[TensorSpec]) -> list[Tensor]:
-    """Return inputs or outputs as a manifest lists them."""
+    """Return inputs or outputs as entries of a manifest."""
     return [
         Tensor(
             name=spec.name,

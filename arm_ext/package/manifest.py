@@ -34,8 +34,8 @@ _ELEMENT_TYPES = (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     *(f"float{bits}" for bits in (16, 32, 64)),
 )
-_RANK = 32  # greater than any framework's largest rank
-_MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these packages
+_RANK = 32  # above the maximum rank of any framework
+_MOST_BYTES = 1 << 40  # maximum bytes of a tensor; no board for these packages has a terabyte
 
 Precision = Literal["fp32", "fp16", "bf16"]
 Method = Literal["minmax", "percentile", "entropy", "mse"]
@@ -50,7 +50,7 @@ Numerics = Literal["qdq", "tosa"]
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Dim = Annotated[int, Field(ge=0, lt=1 << 31)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-# A word that is passed to programs: it can neither be an option nor have a meaning to a shell.
+# A word that is passed to programs: it must neither look like an option nor have a meaning in a shell.
 Word = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.,=+-]*)?$")]
 
 
@@ -63,7 +63,7 @@ def _inside(path: str) -> str:
 
 def _known_type(name: str) -> str:
     if name not in _ELEMENT_TYPES:
-        raise ValueError(f"{name!r} is no element type of a tensor")
+        raise ValueError(f"{name!r} is not an element type of a tensor")
     return name
 
 
@@ -104,13 +104,13 @@ class Tensor(_ManifestRecord):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.bytes > _MOST_BYTES:
-            raise ValueError(f"{self.name} would take {self.bytes:,} bytes, and the most is {_MOST_BYTES:,}")
+            raise ValueError(f"{self.name} would take {self.bytes:,} bytes; the maximum is {_MOST_BYTES:,}")
         if self.open and len(self.open) != len(self.shape):
             raise ValueError(
                 f"{self.name} says of {len(self.open)} sizes what they are, and has {len(self.shape)}"
             )
         if self.batch and not self.shape:
-            raise ValueError(f"{self.name} is one value, which has no batch")
+            raise ValueError(f"{self.name} is a scalar, which has no batch axis")
         return self
 
     @property
@@ -281,7 +281,7 @@ class NpuFile(_ManifestRecord):
 
 
 class NpuMemory(_ManifestRecord):
-    """Bytes that a region takes: its payload's areas, and Vela's estimate of the most in each memory of the system."""
+    """Bytes that a region takes: its payload's areas, and Vela's estimate of the maximum in each memory."""
 
     weight_bytes: Count = Field(description="Bytes of weights and biases in the payload.")
     scratch_bytes: Count = Field(description="Bytes of the area for activations.")
@@ -466,7 +466,7 @@ class Manifest(_ManifestRecord):
                 raise ValueError("the states are not the last inputs and outputs")
 
     def _check_files(self) -> None:
-        """Check that files which other fields name are listed, with the same hash."""
+        """Check that files named in other fields are in `files`, with the same hash."""
         hashes = {file.path: file.sha256 for file in self.files}
         for bucket in self.buckets:
             if bucket.selftest not in hashes:

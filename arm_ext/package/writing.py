@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing of a package folder: atomically, and without losing the user's files."""
+"""Writing of a package folder: atomically, and without losing other files of the user."""
 
 import errno
 import os
@@ -17,13 +17,13 @@ from arm_ext.common.scratch import NEW, scratch
 from arm_ext.package import MANIFEST, file_sha256, is_package_name, read_files
 
 _OPTION = "-o"
-_NAMED = 3  # files that a message names
+_NAMED = 3  # maximum number of files in a message
 _TRIAL = "trial"
 
 
 @contextmanager
 def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -> Iterator[Path]:
-    """Give a folder to fill, which becomes `output` when the block ends well and vanishes when it does not.
+    """Yield a folder to fill; it becomes `output` when the block ends normally, and is removed otherwise.
 
     An earlier package at `output` is replaced if nothing else is there: other files are the user's.
 
@@ -47,7 +47,7 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
             folder = stack.enter_context(scratch(place.parent))
             fresh = folder / NEW
             fresh.mkdir()
-            # A trial, so that files that cannot be kept are reported before the compile.
+            # A trial run, so that files that cannot be kept are reported before the compile.
             _keep_others(place, folder / _TRIAL)
         except OSError as err:
             raise unwritable(err, output, _OPTION) from err
@@ -58,7 +58,7 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
         except OSError as err:
             if err.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 raise UsageError(
-                    f"{output}: another command wrote there meanwhile; name another folder with {_OPTION}"
+                    f"{output}: another command has written there meanwhile; name another folder with {_OPTION}"
                 ) from err
             if not is_environment(err):
                 raise
@@ -67,7 +67,7 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
 
 @dataclass(frozen=True)
 class _Found:
-    """Contents of a folder, by relative paths.
+    """Contents of a folder, as relative paths.
 
     Attributes:
         is_package: Whether there is a manifest that lists what was written.
@@ -122,7 +122,7 @@ def _check_contents(output: Path, place: Path, force: bool) -> None:
     elif found.others:
         raise UsageError(
             f"{output}: holds {_names(found.others)}, which arm-ext did not write; name another folder with "
-            f"{_OPTION}, or replace the package alone by --force"
+            f"{_OPTION}, or replace only the package by --force"
         )
     elif found.changed:
         raise UsageError(
@@ -138,7 +138,7 @@ def _names(paths: Iterable[Path]) -> str:
 
 
 def _keep_others(place: Path, fresh: Path) -> None:
-    """Link files that are not of the earlier package into the new one, so that they are never missing."""
+    """Link files that do not belong to the previous package into the new one, so that they exist at all times."""
     for path in _found_in(place).others if place.exists() else ():
         source, target = place / path, fresh / path
         if os.path.lexists(target):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phases that a model goes through, from import to machine code."""
+"""The phases from an imported model to machine code."""

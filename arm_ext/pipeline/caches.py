@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of entries that compiling caches, in a module that does not load TVM."""
+"""The kinds of cache entries that compiling creates, in a module that does not load TVM."""
 
 from arm_ext.common.cache import Entries
 

@@ -14,12 +14,12 @@ from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _MAIN = "main"
-# Calls, by the name of their result.
+# Calls, each identified by the name of its result.
 _Values = frozenset[str]
 
 
 def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite]:
-    """Return the calls that `main` makes, itself or through functions that it calls.
+    """Return the calls that `main` makes, directly or in functions that it calls.
 
     Args:
         mod: Module whose functions call kernels by call_tir.
@@ -30,7 +30,7 @@ def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite
     found: list[CallSite] = []
 
     def walk(name: str, arguments: Sequence[_Values]) -> _Values:
-        """Find the calls of a function; return which call or argument each of its results comes from."""
+        """Find the calls of a function; return the calls or arguments from which each of its results comes."""
         held: dict[relax.Var, _Values] = dict(zip(functions[name].params, arguments, strict=True))
 
         def in_(expr: relax.Expr) -> _Values:
@@ -81,7 +81,7 @@ def _tensors(ty: relax.Type) -> list[relax.TensorType]:
 
 
 def _elements(ty: relax.TensorType) -> int:
-    """Return the number of elements of a tensor; 0 if it is known at run time only, which packages refuse later."""
+    """Return the number of elements of a tensor; 0 if it is known only at run time, which packages refuse later."""
     return math.prod(_dims(ty)) if ty.shape is not None else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's passes from TensorIR to LLVM's input, without those that change nothing here.
+"""TVM's passes from TensorIR to LLVM's input, without those that have no effect here.
 
 Half of the time of TVM's own list goes into CompactBufferAllocation, which shrinks buffers to what is accessed of them.
 Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with. A sixth of
@@ -42,8 +42,8 @@ TASKS = "arm_ext.tasks"
 POINTERS = "arm_ext.pointers"
 """Attribute of an `APART` function whose arguments are addresses of buffers, not tensors (`call_by_pointers`)."""
 
-# Prefixes of the names of functions that are linked into model.so in addition to its kernels, and the prefix of their
-# symbols (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
+# Prefixes of the names of functions that are linked into model.so in addition to its kernels, and of their symbols
+# (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
 _LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _CALL_PACKED = tvm.ir.Op.get("tirx.tvm_call_packed")
 _CALL_CPACKED = tvm.ir.Op.get("tirx.tvm_call_cpacked")
@@ -58,26 +58,28 @@ _STATUS = tvm.ir.PrimType("int32")
 _HANDLE = tvm.ir.PointerType(tvm.ir.PrimType("void"))
 _C_PACKED = int(tvm.ir.CallingConv.C_PACKED_FUNC)
 _ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", "handle_add_byte_offset"))
-# Annotation of an allocation that stays on the stack, however large (kDisableLowerTVMBuiltin).
+# Annotation of an allocation that stays on the stack, whatever its size (kDisableLowerTVMBuiltin).
 _STAYS = "disable_lower_builtin"
-# A dtype that gives an arena on the stack its alignment: TVM limits an explicitly requested alignment to 16 bytes.
+# A dtype whose alignment a stack arena gets: TVM limits an explicitly requested alignment to 16 bytes.
 _LINE = f"uint8x{ALIGNMENT}"
-# The runtime's function that returns its argument.
+# Name of the runtime's function that returns its argument.
 _SAME = "vm.builtin.copy"
-# Prefix of the name that TVM gives to the machine code of a Relax function (VMTIRCodeGen).
+# Prefix of TVM's names for the machine code of Relax functions (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
-# Most statements of `main` in one function of machine code; a kernel call has three. LLVM's time grows faster than the
-# number of statements: a model with 1,600 kernels takes 20 s as one function, and 3 s in such parts.
+# Maximum number of statements of `main` in one function of machine code; a kernel call has three. LLVM's time grows
+# faster than the number of statements: a model with 1,600 kernels takes 20 s as one function, and 3 s in such
+# parts.
 _STATEMENTS = 512
 SHORT = _STATEMENTS // 2
 """Largest number of bindings of a Relax function that is compiled as one function; a binding is two statements."""
-# Most variables that a value may be computed from, counted each time, before it is stored (`_in_memory`).
+# Maximum number of variables that a value may be computed from (each use counts) before it is stored
+# (`_in_memory`).
 _LARGE = 256
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 
 def _of_others(transform: Pass) -> Pass:
-    """Return a pass that skips hand-written kernels, which the pass could not improve."""
+    """Return a pass that skips hand-written kernels, which the pass cannot improve."""
 
     def applied(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         others = tirx.transform.Filter(lambda func: EXACT not in func.attrs)(mod)
@@ -105,7 +107,7 @@ def _keep_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _is_computed_vector(bind: tirx.Bind) -> bool:
-    """Whether a variable is a vector of integers that is not just read from memory."""
+    """Whether a variable is a vector of integers that is computed instead of read from memory."""
     dtype = _dtype(bind.value)
     return dtype.startswith("int") and "x" in dtype and not isinstance(bind.value, TensorLoad)
 
@@ -116,7 +118,7 @@ def _replaced(
     is_replaced: Callable[[Any], bool],
     replace: Callable[[Any], Any],
 ) -> tirx.PrimFunc:
-    """Return a function with some nodes of these kinds replaced, or the function itself where there are none.
+    """Return a function with some nodes of these kinds replaced; the function itself if there are none.
 
     It is walked first, as a walk takes a third of the time of a map.
     """
@@ -214,9 +216,9 @@ _TO_LOOPS = Sequential(
     ]
 )
 _TO_FLAT = Sequential([tirx.transform.FlattenBuffer(), tirx.transform.BF16ComputeLegalize()])
-# Indices that begin at a tensor's byte_offset, which has no known bound, stay 64 bits wide in a package's kernels.
-# Those of a C library begin at 0, and would all become 32 bits wide. On a 64-bit CPU, LLVM then keeps vectors of
-# convolutions with short segments on the stack.
+# Indices that begin at a tensor's byte_offset, which has no known bound, stay 64-bit in a package's kernels. Those
+# of a C library begin at 0, and would all become 32-bit. On a 64-bit CPU, LLVM then keeps vectors of convolutions
+# with short segments on the stack.
 _NARROW = tirx.transform.NarrowDataType(32)
 _TO_CODE = Sequential(
     [
@@ -230,7 +232,7 @@ _TO_CODE = Sequential(
         _of_others(tirx.transform.RemoveNoOp()),
         tirx.transform.prim_func_pass(lambda func, _mod, _context: _release_vectors(func), opt_level=0),
         s_tir.transform.RewriteUnsafeSelect(),
-        # These passes run after VectorizeLoop, since they rewrite whole vectors.
+        # These passes run after VectorizeLoop, since they rewrite complete vectors.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_comparisons(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
@@ -267,7 +269,7 @@ def allocations(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def registered() -> str:
-    """Register the passes with TVM, whose builders know pipelines by name only; return the name."""
+    """Register the passes with TVM, whose builders know pipelines only by name; return the name."""
     lower = module_pass(_lower, opt_level=0)
     register_tir_pipeline(_PIPELINE, lambda: (lower, _finalize, finalize_device_passes))
     return _PIPELINE
@@ -316,12 +318,12 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
 
 
 def _has_wide_addresses(target: tvm.target.Target) -> bool:
-    """Whether addresses are of 64 bits, by the target's triple: aarch64, x86_64, riscv64."""
+    """Whether addresses have 64 bits, by the target's triple: aarch64, x86_64, riscv64."""
     return str(target.attrs["mtriple"]).partition("-")[0].endswith("64")
 
 
 def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Replace buffer parameters by pointers to where each buffer begins.
+    """Replace buffer parameters by pointers to the first element of each buffer.
 
     k(x: Buffer([n], offset=m)) { … x[i] … }    →    k(p: pointer, n) { x = Buffer([n], p, offset=0); … x[i] … }
     """
@@ -349,7 +351,7 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Replace a function's parallel loop by one iteration, whose number becomes a parameter.
+    """Replace a function's parallel loop by one iteration; the iteration's number becomes a parameter.
 
     Only now: until here the passes know from the loop what values its variable has.
     """
@@ -372,14 +374,14 @@ def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def assertions(func: tirx.PrimFunc) -> list[str]:
-    """Return the messages of a kernel's assertions, such as that an index is out of bounds."""
+    """Return the messages of a kernel's assertions, such as for an index out of bounds."""
     found: list[tirx.AssertStmt] = []
     structural_walk(func.body, [(tirx.AssertStmt, found.append)])
     return ["".join(part.value for part in stmt.message_parts) for stmt in found]
 
 
 def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:
-    """Replace assertions, which raise an error of the runtime's: assert c → if not c: flag[0] = 1."""
+    """Replace assertions, which would raise an error of the runtime: assert c → if not c: flag[0] = 1."""
     one, first = tirx.IntImm("int32", 1), [tirx.IntImm("int64", 0)]
 
     def flagged(stmt: tirx.AssertStmt) -> tirx.Stmt:
@@ -389,13 +391,13 @@ def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:
 
 
 def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Set the device that a function runs on, as MakePackedAPI does: allocations ask for it."""
+    """Set the device that a function runs on, as MakePackedAPI does; allocations need it."""
     body = tirx.AttrStmt("default", "device_type", _CPU, func.body)
     return func.with_body(tirx.AttrStmt("default", "device_id", 0, body))
 
 
 def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
-    """Split long functions lowered from Relax into parts, which they call; parts share no variables.
+    """Split long functions lowered from Relax into parts that they call; parts share no variables.
 
     Values pass between the parts in the registers of the Relax VM, not of the CPU.
     """
@@ -406,7 +408,7 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
         statements = list(func.body.seq)
         runs = [statements[i : i + _STATEMENTS] for i in range(0, len(statements), _STATEMENTS)]
         parts = [func.with_body(tirx.SeqStmt(run) if len(run) > 1 else run[0]) for run in runs]
-        # An arena on the stack exists in one function only.
+        # A stack arena exists in one function only, so such a function is not split.
         if any(_is_marker(stmt, STACK) for stmt in statements if isinstance(stmt, tirx.Evaluate)):
             continue
         if len(parts) == 1 or any(undefined_vars(part.body, part.params) for part in parts):
@@ -450,7 +452,7 @@ def _call_outside(mod: tvm.IRModule, apart: Set[str]) -> tvm.IRModule:
 
 
 def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
-    """Put values into the virtual machine's constants: k(entry, value) by the name KEEP → constants[entry] = value.
+    """Store values in the virtual machine's constants: k(entry, value), with k named KEEP → constants[entry] = value.
 
     The pool of constants is a list of the machine's own, like that of its registers (tvm/src/runtime/vm/vm.cc).
     """
@@ -494,7 +496,7 @@ def _is_marker(stmt: tirx.Evaluate, name: str) -> bool:
 
 
 def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
-    """Combine tensor and offset in calls with addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
+    """Combine tensor and offset in calls by address: k(x, 0, y, 64) → k(x + 0, y + 64)."""
 
     def paired(call: Call) -> Call:
         if not (call.op.same_as(_CALL_CPACKED) and call.args[0].value in by_pointers):
@@ -510,7 +512,7 @@ def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
 
 
 def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Expand the addresses that `_pair_arguments` made, in tensors and in an arena on the stack.
+    """Expand the addresses that `_pair_arguments` made, of tensors and of stack arenas.
 
     This comes last, since earlier passes would move the loads across calls that change the loaded values.
     """
@@ -538,7 +540,7 @@ def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _entry(item: Call) -> tuple[str, int]:
-    """Return the name of a list of the virtual machine and the index of its item."""
+    """Return the name of a list of the virtual machine, and the item's index in it."""
     return str(item.args[0].name), int(item.args[1])
 
 
@@ -562,7 +564,7 @@ def _taking_pointers(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _unchecked(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Lower a function as MakePackedAPI does, but for arguments that are addresses, and without checks.
+    """Lower a function as MakePackedAPI does, but with addresses as arguments and without checks.
 
     Buffers have an offset of 0 from their address, which is aligned for their elements only.
     """
@@ -592,7 +594,7 @@ def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
 def _each_compiled(mod: tvm.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:
     """Apply `change` to each function lowered from Relax."""
     out = mod.clone()
-    # In the order in which machine code of functions is made, for `_call_outside`.
+    # In the order in which TVM generates the functions' machine code, which `_call_outside` needs.
     for gvar, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         if gvar.name_hint.startswith(_COMPILED):
             out.update_func(gvar, change(func))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates of a model's cost without code generation, from the cost model that chooses kernels."""
+"""Estimates of a model's cost by the cost model that chooses kernels, without code generation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Estimate:
         return sum(call.selection_cost for call in self.calls)
 
     def costs(self) -> list[tuple[tuple[str, ...], float]]:
-        """Return, for each call, its source nodes, the anchor's first, and its cycles."""
+        """Return, for each call, its source nodes (the anchor first) and its cycles."""
         return [((call.anchor, *call.sources), call.selection_cost) for call in self.calls]
 
 
@@ -53,7 +53,7 @@ def estimate(
         numerics: Numerics of quantised operators.
         divide: As `PhaseOptions.divide`; what something else may compute is left out of the calls.
     """
-    # A division between an NPU and the CPU reads bodies of kernels.
+    # The division between an NPU and the CPU needs the bodies of kernels.
     kernel_cache = KernelCache() if divide is None else None
     options = PhaseOptions(profile, numerics=numerics, divide=divide, kernel_cache=kernel_cache)
     planned = last(run_phases(PhaseResult(model.mod), options))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hashes of what decides a cached result: the values that it is computed from, and the programs that compute it."""
+"""Hashes that identify a cached result: of the values that it is computed from, and of the code that computes it."""
 
 import hashlib
 import importlib.metadata
@@ -21,7 +21,7 @@ import schedules
 from relay_passes.ir.calls import array_of
 from relay_passes.ir.sources import relax_functions
 
-# Folders of arm_ext, which cannot be imported here without a cycle, and of the packages that it computes with.
+# Folders of arm_ext (not imported here, to avoid a cycle) and of the packages that it computes with.
 _PACKAGES = (
     Path(__file__).parents[1],
     *(Path(str(package.__file__)).parent for package in (relay_passes, schedules)),
@@ -30,17 +30,17 @@ _WHEELS = ("apache-tvm", "apache-tvm-ffi", "ziglang", "numpy")
 
 
 def wheels(*names: str) -> str:
-    """Return names of Python packages with their installed versions, as text."""
+    """Return a text with names and installed versions of Python packages."""
     return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names)
 
 
 def programs() -> str:
-    """Return a hash of all our sources, and the versions of the packages that they compute with on this machine."""
+    """Return a hash of all sources of this project and of the versions of the packages that they use here."""
     return _hash_of(_PACKAGES)
 
 
 def kernel_programs() -> str:
-    """Return a hash of the sources that choose, emit and lower kernels, and of the versions that `programs` hashes."""
+    """Return a hash of the sources that choose, emit and lower kernels, and of the package versions."""
     return _hash_of((Path(__file__).parent, *_PACKAGES[1:]))
 
 
@@ -57,10 +57,7 @@ def module(mod: tvm.IRModule) -> str:
     """Return a hash of a Relax module with its constants.
 
     The text has the operators with their attributes, but only the numbers of constants; so their bytes are hashed, too.
-    TVM's own hash, of 64 bits, stands for what the text may leave out.
-
-    The text has the operators with their attributes, and shows constants as numbers; their bytes follow. TVM's own
-    hash, of 64 bits, is there for what the text may leave out.
+    TVM's own hash, of 64 bits, covers what the text may omit.
     """
     hashed = hashlib.sha256(f"{mod.script(show_meta=False)}\0{tvm_ffi.structural_hash(mod)}".encode())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cached choices of kernels, and kernels without their bodies, whose machine code is cached.
+"""Cached choices of kernels, and stubs of kernels whose machine code is cached.
 
     k(x, w, out) { s = alloc(n); ten thousand nodes }    →    k(x, w, out) { s = alloc(n) }, with a key of its body
 
@@ -35,7 +35,7 @@ BODY = "arm_ext.body"
 
 
 class KernelCache:
-    """Choices and stubs of our kernels in one compile, and functions that build the kernels' bodies."""
+    """Caches the choices of kernels in one compile, and their stubs; builds a kernel's body only when it is needed."""
 
     def __init__(self) -> None:
         """Start without stubs."""
@@ -44,9 +44,10 @@ class KernelCache:
         self._alike: defaultdict[int, list[str]] = defaultdict(list)
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
-        """Choose a kernel as `schedules.select.select` does, with the choice cached."""
+        """Choose a kernel as `schedules.select.select` does; the choice is cached."""
         key = _key("select", [kernel.NAME for kernel in KERNELS], workload, core, sorted(without))
-        # Unpickling adds no risk: who can write to the cache can replace object files, which the self-test runs.
+        # Unpickling adds no risk: whoever can write to the cache can also replace object files, which the self-test
+        # runs.
         stored = KERNEL_ENTRIES.get(key, lambda: pickle.dumps(select(workload, core, without=without)))
         found = pickle.loads(stored)
         assert isinstance(found, Choice | Rejected)
@@ -65,7 +66,7 @@ class KernelCache:
         return self._stubs[key]
 
     def _first_alike(self, key: str, hashed: int) -> str:
-        """Return the key of the first kernel of this compile whose body equals that of `key`.
+        """Return the key of the first kernel in this compile whose body equals that of `key`.
 
         TVM's structural hash collides: bodies that differ in two small integers have a sixth as many hashes as there
         are pairs. So bodies of the same hash are compared.
@@ -84,7 +85,7 @@ class KernelCache:
         return bool(KERNEL_ENTRIES.get(_key("equal", *keys), compared)[0])
 
     def completed(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        """Return a stub after memory planning with its body; return any other function unchanged."""
+        """Return a stub, after memory planning, with its body; return other functions unchanged."""
         if BODY not in func.attrs:
             return func
         alone = tvm.IRModule({"kernel": self._bodies[str(func.attrs[BODY])]()})
@@ -104,7 +105,10 @@ def _key(*made_from: object) -> str:
 
 
 def _stub(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Reduce a kernel's body to its allocations, per call and per parallel iteration; `BODY` is the body's hash."""
+    """Reduce a kernel's body to its allocations per call and per parallel iteration.
+
+    The attribute `BODY` has its hash.
+    """
     of_a_call = list(workspaces(func.body))
     known = set(of_a_call)
     left = [buffer for buffer in allocated(func.body) if buffer not in known]

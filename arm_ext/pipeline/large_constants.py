@@ -25,16 +25,17 @@ from tvm.ir import GenericConst
 from tvm.runtime import Tensor
 from tvm_ffi import structural_map
 
-_LARGE = 1024  # bytes; copies of all smaller constants together are small
+_LARGE = 1024  # minimum bytes of a large constant; all smaller ones together need little memory
 _DIGEST_BYTES = 32
 _PACK_IMPORTS = tvm.get_global_func("runtime.ModulePackImportsToTensor")
 
-# As SaveDLTensor of TVM's runtime/tensor.h writes a tensor: magic number and a reserved word, kDLCPU and the device's
-# number, and the number of dimensions; code, bits and lanes of the dtype; the sizes; the number of bytes, and these.
+# Layout by which SaveDLTensor of TVM's runtime/tensor.h writes a tensor: magic number and a reserved word, kDLCPU
+# and the device's number, number of dimensions; code, bits and lanes of the dtype; the sizes; the number of bytes,
+# and the bytes.
 _TENSOR = struct.Struct("<QQiiiBBH")
 _MAGIC, _CPU = 0xDD5E40F096B4A13F, (1, 0)
-# As PackImportsToBytes of TVM's codegen.cc writes modules: the number of bytes that follow, and for each module its
-# kind and its content, as strings that begin with their length.
+# Layout by which PackImportsToBytes of TVM's codegen.cc writes modules: the number of bytes that follow, and for
+# each module its kind and its content, as strings that begin with their length.
 _LENGTH = struct.Struct("<Q")
 _KIND = b"relax.VMExecutable"
 
@@ -46,7 +47,7 @@ class LargeConstants:
         self._by_digest: dict[bytes, Tensor] = {}
 
     def replaced(self, mod: tvm.IRModule) -> tvm.IRModule:
-        """Return the module with placeholders in its Relax functions, the same one for equal constants."""
+        """Return the module with placeholders for large constants in its Relax functions; equal constants share one."""
         # In the module's order, in which TVM numbers constants.
         functions = {
             gvar: structural_map(func, [(GenericConst, self._placeholder)])
@@ -92,7 +93,7 @@ class LargeConstants:
 
 
 def _changed(blob: memoryview, changes: Iterable[tuple[int, int, list[memoryview]]]) -> list[memoryview]:
-    """Return the parts of a blob after replacing ranges of bytes that do not overlap."""
+    """Return the parts of a blob with some ranges of bytes replaced; the ranges do not overlap."""
     result, at = [], 0
     for start, end, parts in sorted(changes, key=itemgetter(0)):
         result += [blob[at:start], *parts]
@@ -108,7 +109,7 @@ def _head(value: Tensor) -> memoryview:
 
 
 def _data(value: Tensor) -> memoryview:
-    """Return the bytes of a tensor, whatever its dtype; they are not copied."""
+    """Return the bytes of a tensor of any dtype, without a copy."""
     view: npt.NDArray[np.uint8] = np.from_dlpack(value._create_view((_size(value),), "uint8"))
     return view.data
 

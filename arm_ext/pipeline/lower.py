@@ -34,9 +34,9 @@ from schedules.generic.families import GENERIC
 from schedules.lowering.lower import Lowered
 from schedules.select import Choice, Choose, Option
 
-# TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
+# TOpPattern kOpaque: FuseOps does not fuse a hand-written kernel.
 _OPAQUE = 8
-# Attribute of a kernel whose body is removed for the time of some passes; holds the kernel's name.
+# Attribute with the name of a kernel whose body is removed during some passes.
 _EMPTY = "arm_ext.empty"
 
 Rejected = dict[str, tuple[Diagnostic, ...]]
@@ -73,7 +73,7 @@ def lower(
 
 @dataclass(frozen=True)
 class FusedModule:
-    """A module with lowered composites, and with other operators as fused, unscheduled loops.
+    """A module with lowered composites, in which all other operators are fused, unscheduled loops.
 
     Attributes:
         mod: Module whose functions call both by call_tir only.
@@ -105,13 +105,13 @@ def fuse_loops(
     with section("hand-written kernels"):
         mod, kernels, rejected = _lower_composites(mod, choose, sizes)
     ours = {kernel.symbol for kernel in kernels}
-    # Weights that no kernel reads as integers are folded to the floats that the loops below compute with.
+    # Weights that no kernel reads as integers are folded to floats, which the loops below use.
     mod = fold_constants(mod, keep=())
     mod, bodies = _without_bodies(mod, ours)
     with profile.tvm_target():
         # Sorts and scans need a pass of their own, since LegalizeOps does not lower them.
         mod = legalize(run_upstream(mod, relax.backend.DispatchSortScan()), generic.LEGALIZE)
-        # Check indices before loops are fused, while all indices of an operator are still one tensor.
+        # Add index checks before loops are fused, while all indices of an operator are still one tensor.
         mod, checks = check_indices(mod, ours)
         mod = _wide_alone(run_upstream(mod, relax.transform.AnnotateTIROpPattern()))
         mod = run_upstream(mod, relax.transform.FuseOps())
@@ -147,7 +147,7 @@ def _with_bodies(mod: tvm.IRModule, bodies: Mapping[str, tirx.PrimFunc]) -> tvm.
 
 
 def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
-    """Keep FuseOps from joining loops of very many operands, such as each part of a concatenation that was split."""
+    """Keep FuseOps from fusing loops with very many operands, such as a concatenation's."""
     wide = {
         gvar: func.with_attr("op_pattern", _OPAQUE)
         for gvar, func in mod.functions_items()
@@ -198,7 +198,7 @@ _SAID = {
 
 
 def _indexed(kernel: KernelCall, checks: Sequence[IndexCheck]) -> KernelCall:
-    """Return the record of a kernel, with how the indices that its nodes read are kept in bounds."""
+    """Return the record of a kernel, extended by how indices of its nodes are kept in bounds."""
     said = {name: _SAID[check.how] for check in checks for name in check.sources if name in kernel.sources}
     return kernel.model_copy(update={"indices": said}) if said else kernel
 
@@ -217,7 +217,10 @@ def _checking(check: IndexCheck) -> KernelCall:
 def _lower_composites(
     mod: tvm.IRModule, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
-    """Replace composites by our kernels; inline those that no kernel takes as calls of their operators."""
+    """Replace composites by this project's kernels.
+
+    Inline composites that no kernel supports as calls of their operators.
+    """
     sources, numerics = function_sources(mod), _numerics_of(mod)
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}
@@ -253,7 +256,7 @@ def _lower_composites(
 
 @dataclass(frozen=True)
 class _Placed:
-    """A kernel that stands in the module, with its packed constants."""
+    """A kernel in the module, with its packed constants."""
 
     gvar: tvm.ir.GlobalVar
     constants: tuple[tvm.ir.GenericConst, ...]
@@ -269,7 +272,7 @@ def _composites(mod: tvm.IRModule) -> list[str]:
 
 
 def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]:
-    """Return `main`, and the functions that it calls that are neither composites nor TVM's groups."""
+    """Return `main` and the functions that it calls, except composites and groups that TVM's FuseOps made."""
     return [
         (gvar, func)
         for gvar, func in relax_functions(mod)
@@ -281,7 +284,7 @@ def _place(
     builder: relax.BlockBuilder, lowered: Lowered, added: dict[tirx.PrimFunc, tvm.ir.GlobalVar]
 ) -> _Placed:
     """Add a kernel to the module, unless it was added; its name becomes a symbol of model.so."""
-    if lowered.func not in added:  # `add_func` would compare the whole function with the others
+    if lowered.func not in added:  # `add_func` would compare the function with all others
         name = str(lowered.func.attrs["global_symbol"])
         func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
         added[lowered.func] = builder.add_func(func, name)
@@ -333,7 +336,7 @@ def _why_lost(option: Option, choice: Choice) -> str:
 
 
 def _numerics_of(mod: tvm.IRModule) -> dict[str, str]:
-    """Return, for each function that `main` calls and that has routines of a numerics, the numerics' name."""
+    """Return the numerics of each function that has one and is called by `main`: name → "qdq" or "tosa"."""
     found = {
         gvar.name_hint: str(func.attrs["numerics"]).split(".")[0]
         for gvar, func in mod.functions_items()
@@ -348,7 +351,7 @@ def _numerics_of(mod: tvm.IRModule) -> dict[str, str]:
 
 
 def _numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
-    """Return what each kernel computes in: a numerics, "float" if it reads or writes a float tensor, or both."""
+    """Return the numerics of each kernel by symbol, plus "float" if it reads or writes a float tensor: "qdq+float"."""
     found: dict[str, str] = {}
     for binding in (binding for func in callers for binding in bindings_of(func)):
         if not isinstance(binding.value, relax.Call):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering of models of bounded length: each function takes the best form that its kernel allows.
+"""Lowering of models of bounded length: each function gets the best variant that its kernel supports.
 
 any length    the kernels made for some lengths are the same but for numbers: nothing is lost
 chunks        rows are computed each by itself: a kernel of some rows, over as many chunks as it takes
@@ -89,7 +89,7 @@ class Lengths:
         return self._scheduled(func), ""
 
     def as_called(self, name: str) -> relax.Function:
-        """Return a composite with the length variable of `main`, for inlining."""
+        """Return a composite with its length variable replaced by `main`'s, for inlining."""
         func = self.mod[name]
         variable = length_of(func)
         if variable is None:
@@ -98,7 +98,7 @@ class Lengths:
         return structural_map(func, [(Var, lambda var: length if var.same_as(variable) else var)])
 
     def inlined(self, caller: relax.Function) -> relax.Function:
-        """Return a function with its own length variable in place of those of inlined composites."""
+        """Return a function with the length variables of inlined composites replaced by its own."""
         own = length_of(caller)
 
         def mine(var: Var) -> Var:
@@ -123,7 +123,7 @@ class Lengths:
         return replace(done[-1], func=one, done=f"{ANY}: {said}")
 
     def _length(self, name: str) -> Expr:
-        """Return the length that a composite is called with, which may differ from the model's."""
+        """Return the length with which a composite is called; it may differ from the model's length."""
         variable = length_of(self.mod[name])
         for binding in bindings_of(self.mod["main"]):
             call = binding.value
@@ -140,7 +140,7 @@ class Lengths:
         return lower(func, profile.tvm_target(), profile.core, choose, routines, self.without)
 
     def _estimate(self, name: str, length: int, choose: Choose) -> float:
-        """Return the cycles of a composite's kernel for a length; infinity if no kernel takes it."""
+        """Return the cycles of a composite's kernel at a length; infinity if no kernel supports it."""
         composite = read(*self._fixed(name, length))
         if isinstance(composite, Diagnostic):
             return math.inf
@@ -154,7 +154,10 @@ class Lengths:
         }
 
     def _any_length(self, name: str, best: Lowered) -> Lowered | None:
-        """Return the kernel that was best for the greatest length, for any length; None if lengths differ too much."""
+        """Return the kernel that is best for the maximum length, for any length.
+
+        None if the best kernels differ too much.
+        """
         known = Known(best.choice.params, "")
         made = []
         try:
@@ -190,7 +193,7 @@ class Lengths:
         return replace(made, func=func, choice=replace(made.choice, reason=reason))
 
     def _on_one_thread(self, choose: Choose | None) -> Choose:
-        """Return a choice of single-threaded kernels for chunks, since threads get whole chunks."""
+        """Return a choice of single-threaded kernels for chunks, since each thread computes complete chunks."""
 
         def chosen(workload: Workload, core: Core) -> Known | None:
             choice = select(workload, core, choose, self.without)
@@ -201,7 +204,7 @@ class Lengths:
         return chosen
 
     def _rows(self, name: str) -> list[tuple[list[Expr], Samples | None]] | str:
-        """Return the row axis and shape of each operand and of the result; or the reason why there are no rows."""
+        """Return the shape and the row axis of each operand and of the result; or the reason why there are no rows."""
         func = self.mod[name]
         shapes = [dims_of(param.ty) for param in func.params]
         places = [_place(shape) for shape in shapes]
@@ -233,7 +236,7 @@ def _row(shape: list[Expr], place: Samples) -> int:
 
 
 def _cost(chunk: int, estimate: float, most: int) -> float:
-    """Return the estimated cycles per row of a chunk size, summed over four lengths, from `most` to an eighth of it."""
+    """Return the estimated cycles per row for a chunk size, summed over four lengths from `most` to `most` / 8."""
     lengths = [-(-most // part) for part in (1, 2, 4, 8)]
     return sum(-(-length // chunk) / length * estimate for length in lengths)
 

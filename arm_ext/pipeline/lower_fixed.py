@@ -18,7 +18,7 @@ from schedules.select import Choose, Rejected
 def by_trace(
     func: tirx.PrimFunc, scheduled: generic.Scheduled, profile: Profile, choose: Choose
 ) -> tuple[generic.Scheduled, str]:
-    """Return a function's schedule, by a tuning record if there is one, and the record's source or "".
+    """Return a function's schedule, by a tuning record if there is one; also the record's source, or "".
 
     Args:
         func: Fused loops, as FuseTIR returns them.
@@ -32,7 +32,7 @@ def by_trace(
         return scheduled, ""
     if not isinstance(known.params, metaschedule_trace.Params):
         return scheduled, known.source
-    # Give the function its own attributes again, since a trace has those of the workload.
+    # Restore the function's own attributes, since a trace's result has those of the workload.
     traced = metaschedule_trace.build(workload, known.params).without_attr("global_symbol")
     for name in func.attrs.keys() if func.attrs else ():
         traced = traced.with_attr(name, func.attrs[name])
@@ -52,7 +52,7 @@ class FixedSizes:
         more: Sequence[Kernel] = (),
         cached: Cached | None = None,
     ) -> None:
-        """Store the arguments of `Lengths`, the user's kernels, and the cache of choices and stubs of ours."""
+        """Store what `Lengths` needs, the user's kernels, and the cache of choices and stubs."""
         self._mod, self._profile, self._without, self._more = mod, profile, without, more
         self._cached = cached
         self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}

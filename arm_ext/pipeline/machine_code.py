@@ -39,7 +39,7 @@ from relay_passes.canonicalize import define_casts, define_comparisons
 from relay_passes.memory import hoist_workspaces, storage_offsets
 from relay_passes.memory.pointer_calls import takes_pointers
 
-# Names of the object files that export_library writes: the functions that call kernels, and the weights.
+# Names of the object files that export_library writes: functions that call kernels, and weights.
 _OBJECTS = ("lib0.o", "devc.o")
 _OBJECT = "kernel.o"
 _BLOB_NAME = tvm.get_global_func("runtime.ModuleImportsBlobName")
@@ -81,7 +81,7 @@ class CompiledProgram:
         return record
 
     def _packed(self, mod: tvm.runtime.Module, _is_system: bool, _prefix: str, workspace: str) -> str:
-        """Write the program and its weights as export_library does, but without the copies that TVM and LLVM make."""
+        """Write the program and its weights as export_library does, without the copies that TVM and LLVM would make."""
         constants = LargeConstants() if self.constants is None else self.constants
         path = Path(workspace) / _OBJECTS[1]
         with path.open("wb") as file:
@@ -141,7 +141,7 @@ def make_program(
     for symbol, func in kernels.items():
         marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):
-        # Functions run here only a few times, so optimising them costs more than it saves.
+        # Functions that are run here run only a few times, so optimising them costs more than it saves.
         executable = build(
             marked, profile, initial, optimised=not runs_here, own_allocator=True, constants=constants
         )
@@ -164,7 +164,7 @@ def packed_objects(
 
 
 def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:
-    """Compile kernels to objects with a C function of pointers each, which need no runtime.
+    """Compile kernels to objects that each define a C function of pointers, and need no runtime.
 
     Args:
         functions: Symbol of the C function → kernel.
@@ -179,7 +179,7 @@ def _objects(
     build: _Build,
     kernel_cache: KernelCache | None = None,
 ) -> list[bytes]:
-    """Compile kernels, on each processor one at a time; the bytes of each depend on it alone."""
+    """Compile kernels in parallel, one per processor; each object depends on nothing but its kernel."""
     completed = _whole if kernel_cache is None else kernel_cache.completed
 
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
@@ -206,7 +206,7 @@ def _objects(
 
 
 def code_key(form: str, func: tirx.PrimFunc, target: tvm.target.Target) -> str:
-    """Return the hash of all that decides the machine code of a kernel.
+    """Return a hash of everything that determines the machine code of a kernel.
 
     Args:
         form: Name of what is made of it.
@@ -229,7 +229,7 @@ def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Modul
 
 
 def _allocator(triple: str) -> bytes:
-    """Return the object that makes small outputs (`allocate_directly`)."""
+    """Return the object with the function that allocates small outputs (`allocate_directly`)."""
     text = f'target triple = "{triple}"\n{_ALLOCATOR.read_text(encoding="utf-8")}'
 
     def compiled() -> bytes:
@@ -256,7 +256,7 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 
 @cache
 def _maker() -> str:
-    """Return the versions of TVM and hashes of our code generation, which determine the machine code."""
+    """Return TVM's versions and hashes of the code generation here, which determine the machine code."""
     wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
     made_by = (
         codegen,

@@ -32,7 +32,8 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
 def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
     name = getattr(call.op, "name", "")
     if _walks(mod, call):
-        # For each product with the data, [steps, batch, gates * hidden], there is a product with the state.
+        # For each product with the data, [steps, batch, gates * hidden], there is a product with the state of equal
+        # size.
         products, weights = call.args[1].fields[:2]
         return math.prod(_shape(products)) * _shape(weights)[0]
     if name == "relax.matmul":
@@ -48,7 +49,7 @@ def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
 
 
 def count_steps(mod: tvm.IRModule) -> int:
-    """Return the number of steps that a module's recurrent layers take one after the other."""
+    """Return the number of steps that a module's recurrent layers compute one after the other."""
     calls = [binding.value for _, func in relax_functions(mod) for binding in bindings_of(func)]
     return sum(_shape(call.args[1].fields[0])[0] for call in calls if _walks(mod, call))
 

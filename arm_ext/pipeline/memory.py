@@ -46,7 +46,7 @@ def memory_of(
 
 
 def _in_one(mod: tvm.IRModule) -> list[relax.Function]:
-    """Return `main` with the functions that it calls inside; all functions, where there is control flow."""
+    """Return `main` with the functions that it calls inlined; with control flow, all functions."""
     functions = {gvar.name_hint: func for gvar, func in relax_functions(mod)}
     if any(
         isinstance(binding.value, relax.If) for func in functions.values() for binding in bindings_of(func)
@@ -59,7 +59,7 @@ def _in_one(mod: tvm.IRModule) -> list[relax.Function]:
 def _allocated(
     body: relax.SeqExpr, functions: Mapping[str, relax.Function], within: frozenset[str] = frozenset()
 ) -> int:
-    """Return the bytes that a body allocates: of two branches the larger, of a loop one round and its next states.
+    """Return the bytes that a body allocates: of a branch the larger side, of a loop one iteration and its next states.
 
     Buffers that were freed count, too: the runtime keeps them for later allocations of the same size.
 
@@ -98,7 +98,7 @@ def _bytes(ty: relax.Type) -> int:
 
 
 def weight_bytes(mod: tvm.IRModule) -> int:
-    """Return the bytes of all constants; one that several functions read counts once."""
+    """Return the size of all constants in bytes; a constant that several functions read counts once."""
     return sum(_constants(func for _, func in relax_functions(mod)))
 
 
@@ -115,7 +115,7 @@ def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
 
 
 def _most_workspace(kernels: Iterable[tirx.PrimFunc], kernel_cache: KernelCache | None) -> int:
-    """Return the greatest workspace of the kernels, running passes only where they could find a greater one."""
+    """Return the maximum workspace of the kernels; passes run only on kernels that may exceed the maximum so far."""
     most = 0
     for asked, func in sorted(((_asked(func), func) for func in kernels), key=itemgetter(0), reverse=True):
         if asked <= most:
@@ -127,7 +127,10 @@ def _most_workspace(kernels: Iterable[tirx.PrimFunc], kernel_cache: KernelCache 
 
 
 def _asked(func: tirx.PrimFunc) -> float:
-    """Return the bytes of all buffers that a kernel allocates, before passes shrink and merge them; may be infinite."""
+    """Return the total bytes of the buffers that a kernel allocates before passes shrink and merge them.
+
+    May be infinite.
+    """
     found: list[tirx.Buffer] = []
     structural_walk(
         func.body,
@@ -147,14 +150,14 @@ def _buffer_bytes(buffer: tirx.Buffer) -> int:
 
 
 def _workspace(func: tirx.PrimFunc) -> int:
-    """Return the bytes of a kernel's own buffers, all scopes together: an upper bound, since LLVM may drop some."""
+    """Return the total bytes of a kernel's own buffers in all scopes: an upper bound, since LLVM may drop some."""
     lowered = allocations(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
     by_scope = tvm.s_tir.analysis.calculate_allocated_bytes(lowered)
     return sum(int(size) for sizes in by_scope.values() for size in sizes.values())
 
 
 def _widest(functions: Iterable[relax.Function]) -> list[WideLayer]:
-    """Return the calls with most bytes alive in their function while they run."""
+    """Return the calls during which the most bytes are alive in their function."""
     layers = [layer for func in functions for layer in _layers(func)]
     layers.sort(key=lambda layer: (-layer.live_bytes, layer.kernel))
     return layers[:_WIDEST]

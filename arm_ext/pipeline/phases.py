@@ -3,7 +3,7 @@
 
     import ─► canonicalize ─► layout ─► integerize ─► partition ─► precision ─► fuse ─► lower ─► plan ─► link ─► package
 
-`import` is a front end's, `link` and `package` make files of the result; what lies between stands in PHASES.
+`import` is done by a front end, and `link` and `package` write the files; PHASES lists the phases in between.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ from schedules.select import Choose, select
 
 @dataclass(frozen=True)
 class BoundedLength:
-    """A size that is known at run time only, with an upper bound.
+    """A size with an upper bound that is known only at run time.
 
     Attributes:
         name: Name of the size in --shape, such as "n".
@@ -139,7 +139,7 @@ class PhaseResult:
 def gather(
     mod: tvm.IRModule, parts: Mapping[str, PhaseResult], names: Mapping[str, Mapping[str, str]]
 ) -> PhaseResult:
-    """Return the findings of a module's parts as those of the whole.
+    """Return the results of a module's parts as one result of the complete module.
 
     Args:
         mod: The whole module.
@@ -153,7 +153,7 @@ def gather(
         offers |= part.offers
         calls += (call.moved_to(name, names[name].get(call.symbol, "")) for call in part.calls)
         for kernel in part.kernels:
-            # A reshape that became a view has no kernel left.
+            # A reshape that became a view no longer has a kernel.
             symbol = names[name].get(kernel.symbol, f"{name}.{kernel.symbol}")
             shared = kernels[symbol].sources if symbol in kernels else ()
             sources = tuple(dict.fromkeys((*shared, *kernel.sources)))
@@ -171,7 +171,7 @@ def gather(
 
 
 def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Fold constants and BatchNorm, tidy, remove dead channels; QDQ is kept."""
+    """Fold constants and BatchNorm, clean up, and remove dead channels; the model stays in QDQ form."""
     mod = relay_passes.canonicalize(result.mod, record=options.record)
     if options.more_rules:
         mod = relay_passes.apply_rules(mod, options.more_rules, record=options.record)
@@ -183,7 +183,7 @@ def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def layout(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Convert to channels-last, still in QDQ form, in which scales are attached to the axes of their tensors."""
+    """Convert to channels-last, still in QDQ form, in which scales belong to axes of their tensors."""
     mod, kept = relay_passes.to_nhwc(result.mod)
     return replace(result, mod=mod, kept_layout=tuple(kept))
 
@@ -207,7 +207,7 @@ def partition(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def precision(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Compute products in 16 bits, with their sums in binary32, where that was asked for."""
+    """Compute products in 16 bits, with sums in binary32, if an option asks for that."""
     if options.precision == "fp32":
         return result
     # Run these rules before products are in 16 bits, while their binary32 sums still have the dtype of the table.
@@ -218,7 +218,7 @@ def precision(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
-    # One of these rules keeps int8 weights of float products in int8 and moves their scale to the epilogue.
+    # One of these rules leaves int8 weights of float products in int8 and moves their scale to the epilogue.
     mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
     mod = relay_passes.split_concat(mod)
     cached = options.kernel_cache
@@ -278,7 +278,7 @@ def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:
-    """Return a copy of the module with the greatest value of the size."""
+    """Return a copy of the module with the maximum of the bounded size."""
     mod = mod.clone()
     mod.update_func(
         mod.get_global_var("main"), mod["main"].with_attr(UPPER_BOUND, {length.name: length.largest})
@@ -286,7 +286,7 @@ def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:
     return mod
 
 
-# A reshape or slice that the planner turned into a view of its input.
+# A reshape or slice that memory planning turned into a view of its input.
 _VIEW = {"kernel": "view", "numerics": "-", "reason": "shares its input's bytes", "rejected": ()}
 
 
@@ -312,7 +312,7 @@ PHASES: tuple[Phase, ...] = (
 
 @dataclass(frozen=True)
 class PhaseDump:
-    """Writer of each phase's module as TVMScript, in numbered files; each of several models has a folder."""
+    """Writes the module after each phase as TVMScript, in numbered files; with several models, each has a folder."""
 
     output: OutputFolder
     folder: str = ""
@@ -329,7 +329,7 @@ def up_to(name: str) -> tuple[Phase, ...]:
 
 
 def _after(name: str) -> int:
-    """Return the number of phases up to and including the one of a name; 0 for `import`."""
+    """Return the number of phases up to and including the named one; 0 for `import`."""
     return [IMPORT, *(phase.name for phase in PHASES)].index(name)
 
 
@@ -378,7 +378,7 @@ def run_phases(
     """
     if dump is not None and after == IMPORT:
         dump.write(IMPORT, start.mod)
-    # Functions that are offered to an NPU belong to the piece that calls them.
+    # Functions that are offered to an NPU belong to the function that calls them.
     program = SplitModule({MAIN: start.mod}, {}) if start.offers else split(start.mod)
     parts = {name: replace(start, mod=piece) for name, piece in program.pieces.items()}
     for phase in PHASES[_after(after) : _after(until) if until else None]:
@@ -396,7 +396,7 @@ def run_phases(
 def announced(
     results: Iterator[tuple[str, PhaseResult]], progress: Callable[[str], None]
 ) -> Iterator[tuple[str, PhaseResult]]:
-    """Yield the results of a run of all phases, with a call of `progress` before each phase."""
+    """Yield the results of a run of all phases; call `progress` before each phase."""
     for phase in PHASES:
         progress(phase.name)
         yield next(results)
@@ -426,7 +426,7 @@ def build(
     own_allocator: bool = False,
     constants: LargeConstants | None = None,
 ) -> relax.VMExecutable:
-    """Generate machine code for a planned module; weights go inside.
+    """Generate machine code for a planned module, with its weights inside.
 
     Args:
         planned: Result of the last phase, with the attributes of `codegen`.
@@ -455,7 +455,8 @@ def build(
     lowered = tvm.transform.Sequential(passes)(mark_loops(planned))
     lowered = lowered if constants is None else constants.replaced(lowered)
     with target:
-        # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
+        # `main` as machine code takes half the runtime's instructions of the bytecode interpreter (17 k of 36 k in
+        # DS-CNN).
         return relax.build(
             lowered, target, relax_pipeline=None, tir_pipeline=codegen.registered(), exec_mode="compiled"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A limit of rounds for models that run on this machine: a loop that only its data makes endless is refused.
+"""A limit of iterations for models that run on this machine, which refuses a loop that data makes endless.
 
     def loop(go, x): return loop(*step(x)) if go else x
     →
@@ -30,7 +30,7 @@ _running = threading.local()
 
 
 def count_rounds(planned: tvm.IRModule) -> tvm.IRModule:
-    """Count each round of each loop, by the name of its source node.
+    """Insert counters of the iterations of each loop, named after its source node.
 
     The module then runs in this process only, within `limited_rounds`.
 
@@ -48,7 +48,7 @@ def count_rounds(planned: tvm.IRModule) -> tvm.IRModule:
 
 
 def _source_names(mod: tvm.IRModule) -> dict[str, str]:
-    """Return, by symbol of each function that is called, the source node of its calls."""
+    """Return, for each function that is called: symbol → source node of its calls."""
     calls: list[Call] = []
     for _, func in relax_functions(mod):
         structural_walk(func, [(Call, calls.append)])
@@ -71,7 +71,7 @@ def _counted(func: relax.Function, node: str) -> relax.Function:
 
 @contextmanager
 def limited_rounds() -> Iterator[None]:
-    """Run programs of `count_rounds`; all loops together may have MOST_ROUNDS rounds.
+    """Open a scope for programs of `count_rounds`, in which all loops together may run MOST_ROUNDS iterations.
 
     Raises:
         ModelError: The loops have more rounds; the message names them with their rounds.
@@ -88,7 +88,7 @@ def limited_rounds() -> Iterator[None]:
 
 
 class _Rounds:
-    """The rounds of one run."""
+    """The number of iterations in one run."""
 
     def __init__(self) -> None:
         self.refusal: ModelError | None = None

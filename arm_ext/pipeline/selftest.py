@@ -41,24 +41,24 @@ from schedules.numerics.qdq import NUMERICS, Qdq
 STEPS = 4
 """Number of steps in the self-test of a model with states; the first one begins with the initial states."""
 
-# A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
+# A sum of k products has an error of about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits at k = 1e5.
 _FLOAT = Check(
     relative_bound=1e-4,
     reason="the order of sums and the rounding of multiply-adds differ between the host and the target",
 )
-# Greatest relative difference of two neighbouring numbers of the format.
+# Maximum relative difference of two neighbouring numbers of the format.
 _HALF_STEP: dict[Precision, float] = {"fp16": 2.0**-10, "bf16": 2.0**-7}
-# Both sides quantise and dequantise by the same roundings, and integer sums do not depend on their order.
+# Both sides quantise and dequantise with the same rounding, and integer sums do not depend on their order.
 _INTEGER = Check(
     relative_bound=0.0,
     reason="every operator is computed in integers; quantising inputs and dequantising outputs are the same "
     "roundings of binary32 everywhere",
 )
-# If a value near a tie is quantised to the other side, it differs by a whole step, and so do all later values.
+# If a value near a tie is rounded to the other side, it differs by a complete step, and so do all later values.
 _MIXED_BOUND = 0.1
 
-# Float kernels that are large and slow on a machine with 16 short vectors: MobileNetV2 takes LLVM 6.7 CPU seconds and
-# a run 0.044, and by loops 1.6 and 0.008. Any order of sums will do.
+# Float kernels that are large, and slow on a machine with 16 short vectors: for MobileNetV2, LLVM takes 6.7 CPU
+# seconds and a run 0.044, and with loops 1.6 and 0.008. The order of sums does not matter here.
 _LARGE = (gemm_f32.NAME, depthwise_f32.NAME, winograd_f32.NAME)
 
 
@@ -71,7 +71,7 @@ def with_fitting_inputs(
     given: bool,
     outputs_of: Callable[[_T], Sequence[npt.NDArray[Any]]],
 ) -> _T:
-    """Return the result of `compute` for the inputs, or for others if those fail or give constant outputs.
+    """Return the result of `compute` for the inputs; if they fail or give constant outputs, for other inputs.
 
     Args:
         compute: Computes a result from inputs.
@@ -148,7 +148,7 @@ def make_selftest(
 def with_source(
     selftest: Selftest, reference: Reference, float_reference: Reference | None = None
 ) -> Selftest:
-    """Return a self-test with the outputs of the source's runtime, and those of its float form, if there is one."""
+    """Return a self-test with the outputs of the source's runtime and, if there is one, of the source's float model."""
     with section("source's runtime"):
         source, runtime = reference(selftest.inputs)
         floats = [] if float_reference is None else float_reference(selftest.inputs)[0]
@@ -180,7 +180,7 @@ def host_runner(
 def samples_of(
     specs: Sequence[TensorSpec], inputs: Sequence[npt.NDArray[Any]]
 ) -> list[list[npt.NDArray[Any]]]:
-    """Return the inputs of each sample; one entry with all inputs if the batch size is fixed."""
+    """Return the inputs of each sample; if the batch size is fixed, one entry with all inputs."""
     count = next((len(x) for x, spec in zip(inputs, specs, strict=True) if spec.batch), None)
     if count is None:
         return [list(inputs)]
@@ -191,12 +191,15 @@ def samples_of(
 def make_steps(
     model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
 ) -> list[list[npt.NDArray[Any]]]:
-    """Compute the outputs of the first steps of a model with states, for the same inputs; nothing without states."""
+    """Compute the outputs of the first steps of a model with states, with the same inputs in each step.
+
+    [] without states.
+    """
     return _steps(model, inputs, module_runner(model.mod, "fp32", without, numerics)) if model.states else []
 
 
 def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "Run") -> list[list[npt.NDArray[Any]]]:
-    """Return the outputs of the first steps of `main`, called with the states that the step before returned."""
+    """Return the outputs of the first steps of `main`; each step gets the states that the previous one returned."""
     count = len(model.states)
     if not count:
         return []
@@ -242,7 +245,7 @@ def check_of(
 
 
 def _has_halves(mod: tvm.IRModule) -> bool:
-    """Whether a module has values in binary16."""
+    """Whether a module has binary16 values."""
     types = [binding.var.ty for _, func in relax_functions(mod) for binding in bindings_of(func)]
     return any(isinstance(ty, relax.TensorType) and str(ty.dtype) == "float16" for ty in types)
 

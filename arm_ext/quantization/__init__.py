@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantisation of a float model: into QDQ form by onnxruntime's quantiser, or of its weights alone."""
+"""Quantisation of float models: to QDQ form by onnxruntime's quantiser, or of their weights only."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance between the outputs of a quantised model and of its float form, with warnings."""
+"""Distance between the outputs of a quantised model and of its float model, with warnings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Standard normal values stay within this multiple of samples from 0 to 1."""
 
 @dataclass
 class Accuracy:
-    """Collects the outputs of two models, sample by sample."""
+    """Sums up the difference between two models' outputs over samples."""
 
     outputs: Sequence[str]
     compared: int = 0
@@ -38,7 +38,7 @@ class Accuracy:
             self._sums.setdefault(name, ErrorSums()).add(value, reference)
 
     def distances(self) -> list[FloatDistance]:
-        """Return the distance of each output; none if no sample was added."""
+        """Return the distance of each output; [] if no sample was added."""
         return [
             FloatDistance(output=name, sqnr_db=round(sums.sqnr_db, 1), relative=sums.relative)
             for name, sums in self._sums.items()
@@ -48,7 +48,7 @@ class Accuracy:
 def selftest_distances(
     names: Sequence[str], values: Sequence[Array], references: Sequence[Array]
 ) -> list[FloatDistance]:
-    """Return how far the outputs of the self-test are from the float model's, none where that has none."""
+    """Return the distances of the self-test's outputs from the float model's; [] if the float model has no outputs."""
     accuracy = Accuracy(names)
     if references:
         accuracy.add(values, references)
@@ -56,7 +56,7 @@ def selftest_distances(
 
 
 def warnings(calibration: Calibration | None, inputs: Mapping[str, Array]) -> list[str]:
-    """Return the messages that a user should read about a quantised model.
+    """Return the warnings about a quantised model.
 
     Args:
         calibration: How the model was quantised; None if it was not.
@@ -84,7 +84,7 @@ def warnings(calibration: Calibration | None, inputs: Mapping[str, Array]) -> li
 
 
 def describe(calibration: Calibration) -> str:
-    """Return how far the outputs are on the calibration samples, such as "y 35.5 dB SQNR on 40 calibration samples"."""
+    """Return a text with the outputs' distances on the samples: "y 35.5 dB SQNR on 40 calibration samples"."""
     if not calibration.distance:
         return "not compared with the float model"
     outputs = ", ".join(f"{each.output} {each.sqnr_db:.1f} dB" for each in calibration.distance)
@@ -92,7 +92,7 @@ def describe(calibration: Calibration) -> str:
 
 
 def _beyond(largest: Mapping[str, float], inputs: Mapping[str, Array]) -> str:
-    """Return the inputs of the self-test that are far outside the samples' range, in words."""
+    """Return a text that names the self-test's inputs with values far outside the samples' range."""
     found = []
     for name, of_samples in largest.items():
         reached = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bias correction: change biases by the shift of each channel's mean that quantisation causes.
+"""Bias correction: biases are changed to cancel the shift of each channel's mean that quantisation causes.
 
     y = Conv(x, W, b)    →    y = Conv(x, W, b - mean(Conv'(x) - Conv(x)))
 
@@ -31,7 +31,7 @@ _CHANNELS = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1}
 def mean_shifts(
     source: onnx.ModelProto, quantized: onnx.ModelProto, feeds: Iterable[Feed]
 ) -> dict[str, Array]:
-    """Return by how much the mean of each channel is shifted, by the name of the node that computes it.
+    """Return the shift of each channel's mean: name of the node that computes the channels → shifts.
 
     Args:
         source: The float model, whose nodes have names.
@@ -70,7 +70,7 @@ def mean_shifts(
 def correct_biases(
     source: onnx.ModelProto, shifts: Mapping[str, Array], without: Collection[str]
 ) -> onnx.ModelProto:
-    """Return a float model whose biases make up for shifts; a node without a bias is given one.
+    """Return a float model whose biases cancel the shifts; a node without a bias gets one.
 
     Args:
         source: The float model.
@@ -98,7 +98,7 @@ def _has_bias(node: NodeProto) -> bool:
 
 
 def _takes_bias(graph: QdqGraph, node: NodeProto) -> bool:
-    """Whether a node has constant weights, and no bias or one of its own with a value for each channel."""
+    """Whether a node has constant weights, and either no bias or a bias per channel that no other node reads."""
     if node.input[1] not in graph.constants or attribute(node, "beta", 1.0) != 1.0:
         return False
     if not _has_bias(node):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the error of one tensor, added up over samples."""
+"""Error measures of one tensor, from sums over samples."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _DIGITS = 4
 
 @dataclass
 class ErrorSums:
-    """Sums over the elements of a tensor and its reference, for error measures.
+    """Sums over the elements of a tensor and its reference, from which error measures are computed.
 
     Attributes:
         count: Number of elements.
@@ -66,7 +66,7 @@ class ErrorSums:
 
     @property
     def sqnr_db(self) -> float:
-        """Signal-to-quantisation-noise ratio, within -100 and 200."""
+        """Signal-to-quantisation-noise ratio in dB, clamped to -100 … 200."""
         if self.noise == 0.0:
             return _BEST_DB
         if self.signal == 0.0 or math.isinf(self.noise):
@@ -75,21 +75,21 @@ class ErrorSums:
 
     @property
     def relative(self) -> float:
-        """The greatest difference over the reference's largest value."""
+        """The maximum difference, divided by the largest magnitude of the reference."""
         largest = max(abs(self.least), abs(self.greatest)) if self.least <= self.greatest else 0.0
         relative = self.gap / largest if largest else self.gap
         return float(f"{min(relative, np.finfo(np.float32).max):.{_DIGITS}g}")
 
     @property
     def cosine(self) -> float:
-        """Cosine of the angle between both; 1 where both are zeros."""
+        """Cosine of the angle between the tensor and its reference; 1 if both are zero."""
         if self.signal == 0.0 or self.power == 0.0:
             return 1.0 if self.signal == self.power else 0.0
         return self.product / math.sqrt(self.signal * self.power)
 
     @property
     def gain(self) -> float:
-        """Factor by which the value is larger than the reference, by least squares."""
+        """Least-squares factor by which the tensor is larger than its reference."""
         return self.product / self.signal if self.signal else 1.0
 
     @property
@@ -99,7 +99,7 @@ class ErrorSums:
 
     @property
     def mean_shift(self) -> float:
-        """The mean of the differences, with their signs."""
+        """The mean of the signed differences."""
         return self.shift / self.count if self.count else 0.0
 
 
@@ -126,7 +126,7 @@ class ChannelSums:
         self.noise = self.noise + noise if self.noise.size else noise
 
     def sqnr_db(self, weights: Array) -> float:
-        """Return the SQNR with each channel's squares times a weight, as a sum over independent channels has it."""
+        """Return the SQNR of a weighted sum of the channels, with independent errors; weights multiply the squares."""
         if self.signal.shape != weights.shape:
             return _BEST_DB
         signal, noise = float(self.signal @ weights), float(self.noise @ weights)
@@ -134,7 +134,7 @@ class ChannelSums:
 
 
 def error_of(value: Array, reference: Array) -> ErrorSums:
-    """Return the sums of errors of a single tensor and its reference."""
+    """Return the error sums of a single tensor and its reference."""
     sums = ErrorSums()
     sums.add(value, reference)
     return sums

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a QDQ model that stay in float, computed in binary16 by standard ONNX: Cast nodes and halved constants.
+"""Float layers of a QDQ model computed in binary16, in standard ONNX: with Cast nodes and binary16 constants.
 
     x ─ DQ ─ Conv(w, b) ─ Relu ─ Q    →    x ─ DQ ─ Cast(float16) ─ Conv(f16(w), f16(b)) ─ Relu ─ Cast(float) ─ Q
 
@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 def with_float16_nodes(model: onnx.ModelProto, nodes: Collection[str]) -> onnx.ModelProto:
-    """Return a QDQ model with some nodes that compute in float in binary16 instead.
+    """Return a QDQ model in which some float nodes compute in binary16.
 
     Args:
         model: The QDQ model, in which these nodes are in float.
@@ -51,7 +51,7 @@ def with_float16_nodes(model: onnx.ModelProto, nodes: Collection[str]) -> onnx.M
 
 
 class _Halves:
-    """Rewrites the nodes of a graph in order.
+    """Rewrites the nodes of a graph in order, some of them to binary16.
 
     Attributes:
         constants: Constants in binary16, by name.
@@ -66,7 +66,7 @@ class _Halves:
         self._added: list[NodeProto] = []
 
     def nodes(self) -> list[NodeProto]:
-        """Return the graph's nodes, with those of the names in binary16."""
+        """Return the graph's nodes, with the named ones in binary16."""
         outputs = {value.name for value in self._graph.output}
         wanted = [node for node in self._graph.node if self._is_half(node)]
         inside = {node.name for node in wanted}
@@ -88,11 +88,11 @@ class _Halves:
         return self._added
 
     def _is_half(self, node: NodeProto) -> bool:
-        """Whether a node is to compute in binary16, and computes floats."""
+        """Whether a node is one of those to compute in binary16, and computes floats."""
         return node.name in self._names and node.op_type in IN_HALVES and self._floats.issuperset(node.output)
 
     def _half(self, name: str) -> str:
-        """Return the tensor that holds a value in binary16."""
+        """Return the binary16 tensor of a value; add it if there is none yet."""
         if name not in self._halved:
             self._halved[name] = new = f"{name}/float16"
             if name in self._held:
@@ -120,7 +120,7 @@ def _float_tensors(model: onnx.ModelProto) -> set[str]:
 
 
 def _drop_unread(model: onnx.ModelProto) -> None:
-    """Remove constants that nothing reads any more, and types that tensors no longer have."""
+    """Remove constants that no node reads any more, and outdated types of tensors."""
     graph = model.graph
     read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
     kept = [tensor for tensor in graph.initializer if tensor.name in read]

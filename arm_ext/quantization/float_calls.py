@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a QDQ model that were left in float, quantised like those around them.
+"""Calls that a quantiser left in float in a QDQ model, quantised like the calls around them.
 
     dequantize ─ softmax ─ erf ─ quantize    →    dequantize ─ softmax ─ quantize ─ dequantize ─ erf ─ quantize
 
@@ -39,7 +39,7 @@ Run = Callable[[tvm.IRModule, Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]
 def with_quantized_calls(
     model: ImportedModel, nodes: Collection[str], inputs: Mapping[str, npt.NDArray[Any]], run: Run
 ) -> ImportedModel | None:
-    """Return a QDQ model in which the calls of some source nodes read and give int8, too; None if they do already.
+    """Return a QDQ model in which calls of some source nodes are in int8, too; None if all of them are already.
 
     Args:
         model: A QDQ model whose `main` is one dataflow block.
@@ -67,14 +67,14 @@ _Range = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 def _range(value: npt.NDArray[Any]) -> _Range:
-    """Return the scale and the zero point of int8 for values from the least to the greatest, with 0."""
+    """Return scale and zero point of int8 for the range of values, extended to contain 0."""
     least, greatest = min(float(value.min(initial=0)), 0.0), max(float(value.max(initial=0)), 0.0)
     scale = np.asarray((greatest - least) / _STEPS or 1 / _STEPS, np.float32)
     return scale, np.asarray(round(_LEAST - least / float(scale)), np.int32)
 
 
 class _Conversions:
-    """What is to be quantised in a function.
+    """The calls, values and constants of a function that are to be quantised.
 
     Attributes:
         calls: Variable → the call of it that is to read and give integers.
@@ -112,7 +112,7 @@ class _Conversions:
         )
 
     def _stays(self, var: Var) -> bool:
-        """Whether a result stays in float: only `quantize` reads it, or it is a step of one operator."""
+        """Whether a result stays in float: only `quantize` reads it, or it is an intermediate step of one operator."""
         readers = [binding.value for binding in self._readers.get(var, ())]
         if not readers or all(name_of(reader) == "relax.quantize" for reader in readers):
             return bool(readers)
@@ -122,7 +122,7 @@ class _Conversions:
         return inside and (own.name in ANCHORS or all(len(_tensors(node)) == 1 for node in nodes))
 
     def _takes(self, node: BoundCall, operand: Expr) -> bool:
-        """Whether a constant is to be in integers: weights, and numbers for each channel that are no bias."""
+        """Whether a constant is to be quantised: weights, and operands of elementwise operators that are no biases."""
         if not isinstance(operand, GenericConst) or str(operand.ty.dtype) != _FLOAT:
             return False
         if node.name in ANCHORS:
@@ -144,7 +144,7 @@ class _Conversions:
         return node.name == "relax.dequantize"
 
     def write(self, ranges: Mapping[Var, _Range]) -> relax.Function:
-        """Return the function with conversions."""
+        """Return the function with quantize and dequantize calls for the given ranges."""
         main, before = self._main, dict[Var, Var]()
         bindings: list[relax.Binding] = []
         for binding in main.body.blocks[0].bindings:
@@ -186,7 +186,7 @@ def _is_float(node: BoundCall) -> bool:
 
 
 def _tensors(node: BoundCall) -> list[Expr]:
-    """Return the operands of a call that are no constant number."""
+    """Return the operands of a call, except constant scalars."""
     return [each for each in node.operands if not isinstance(each, GenericConst) or array_of(each).size != 1]
 
 
@@ -196,13 +196,13 @@ def _parameters(found: _Range) -> tuple[Expr, Expr]:
 
 
 def _pair(value: Expr, found: _Range, names: Names) -> Call:
-    """Return `dequantize` of `quantize` of a value."""
+    """Return `dequantize(quantize(value))`."""
     integers = with_source(relax.op.quantize(value, *_parameters(found), axis=0, out_dtype="int8"), names)
     return with_source(relax.op.dequantize(integers, *_parameters(found), axis=0, out_dtype=_FLOAT), names)
 
 
 def _integers(node: BoundCall, constant: GenericConst, names: Names) -> Call:
-    """Return `dequantize` of a constant in int8; weights have a scale for each output channel, and zero point 0."""
+    """Return `dequantize` of a constant in int8; weights have one scale per output channel, and zero point 0."""
     value, axis = array_of(constant), 0
     scale, zero = found = _range(value)
     if node.name in ANCHORS and value.ndim >= _MATRIX:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a QDQ model put back to float.
+"""Conversion of a QDQ model's layers back to float.
 
     x ─ Q ─ DQ ─ Conv(DQ(w), DQ(b)) ─ Q ─ DQ ─ …    →    x ─ Q ─ DQ ─ Conv(w, b) ─ Relu ─ …
 
@@ -18,7 +18,7 @@ from arm_ext.quantization.layers import DEQUANTIZE, QUANTIZE, Matching, QdqLayer
 
 @dataclass(frozen=True)
 class IntegerLayer:
-    """A layer in integers that can be put back to float.
+    """A quantised layer that can be put back to float.
 
     Attributes:
         name: Name of the layer.
@@ -46,7 +46,7 @@ def units_of(matching: Matching) -> list[IntegerLayer]:
 
 
 def with_float_nodes(matching: Matching, kept: Collection[str]) -> onnx.ModelProto:
-    """Return the QDQ model with source nodes of whole layers in float."""
+    """Return the QDQ model with the given source nodes, which form complete layers, in float."""
     copy = onnx.ModelProto()
     copy.CopyFrom(matching.quantized.proto)
     sources = {node.name: node for node in matching.source.proto.graph.node}
@@ -83,7 +83,7 @@ def with_float_nodes(matching: Matching, kept: Collection[str]) -> onnx.ModelPro
 def with_activations(
     matching: Matching, layer: QdqLayer, ends: tuple[str, str], constant: Callable[[str], str]
 ) -> list[NodeProto]:
-    """Return the activations of a layer that its quantiser had covered.
+    """Return the activations that the quantiser had fused into a layer.
 
     Args:
         matching: The matching that the layer is of.
@@ -106,19 +106,19 @@ def with_activations(
 
 
 def _first(matching: Matching, layer: QdqLayer) -> str:
-    """Return the source's tensor that is read by a layer which only moves values."""
+    """Return the source's tensor that is read by a layer that only moves elements."""
     node = matching.source.producers.get(layer.source)
     return node.input[0] if node is not None else ""
 
 
 def _is_open(matching: Matching, layer: QdqLayer, kept: Collection[str]) -> bool:
-    """Whether nothing in integers computes or reads a layer's value."""
+    """Whether all nodes that compute or read a layer's value are in float."""
     readers = {node.name for node in matching.quantized.readers.get(layer.value, [])}
     return layer.integers is not None and {*layer.nodes, *readers}.issubset(kept)
 
 
 def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
-    """Return the nodes without conversions that nothing reads."""
+    """Return the nodes without quantise and dequantise nodes whose results are unused."""
     used = outputs | {name for node in nodes for name in node.input}
     kept = [n for n in nodes if n.op_type not in (QUANTIZE, DEQUANTIZE) or used & set(n.output)]
     return kept if len(kept) == len(nodes) else _read(kept, outputs)
@@ -127,7 +127,7 @@ def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
 def replace_nodes(
     model: onnx.ModelProto, nodes: list[NodeProto], constants: Iterable[onnx.TensorProto]
 ) -> None:
-    """Replace a model's nodes and add constants; conversions that nothing reads are left out."""
+    """Replace a model's nodes and add constants; quantise and dequantise nodes with unused results are left out."""
     used = _read(nodes, {value.name for value in model.graph.output})
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in used]
     del model.graph.node[:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histograms of values that arrive in parts, with a bounded number of bins and exact counts.
+"""Histograms of values that are added in parts, with a bounded number of bins and exact counts.
 
 A bin holds index * width <= value < (index + 1) * width; its width is a power of two, the least with which all values
 so far lie in BINS bins. Where the range grows, two, four or more neighbours become one: the bins and counts are the
@@ -25,7 +25,7 @@ _PRECISION = 24
 
 @dataclass
 class Histogram:
-    """Histograms of several series over the same bins; values that are not finite are left out.
+    """Histograms of several series with the same bins; values that are not finite are ignored.
 
     Attributes:
         series: Counts of each series by the index of the bin.
@@ -66,7 +66,7 @@ class Histogram:
 
     @property
     def start(self) -> float:
-        """The least value that the first bin can hold."""
+        """Lower bound of the first bin."""
         return self._first * self.width
 
     def counts(self) -> tuple[tuple[int, ...], ...]:
@@ -79,11 +79,11 @@ class Histogram:
         return min((index for counts in self.series for index in counts), default=0)
 
     def _widen(self) -> None:
-        """Widen the bins where that is needed to cover all values that were added."""
+        """Widen the bins if that is necessary to cover all values that were added."""
         largest = max(abs(self.least), abs(self.greatest)) if self.least <= self.greatest else 0.0
         if largest == 0.0:
             return
-        # The least possible width of a bin: BINS bins must reach from the least to the greatest value.
+        # The minimum width of a bin: BINS bins must cover the range of the values.
         exponent = math.frexp(largest)[1] - _PRECISION
         span = self.greatest - self.least
         if span:

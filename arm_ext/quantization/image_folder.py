@@ -34,20 +34,20 @@ Array = npt.NDArray[Any]
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".png")
 LABELS_CSV, CLASSES_TXT = "labels.csv", "classes.txt"
 
-# Channels of an image → Pillow's mode of 8 bits each.
+# Number of channels of an image → Pillow's mode with 8 bits per channel.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# Share of the machine's memory that samples may take: there are two copies while they are put together.
+# Share of the machine's memory that samples may use; while they are stacked, there are two copies.
 _SHARE_OF_MEMORY = 0.3
-# Pillow's modes of one channel with more than 8 bits, which converting to 8 bits would clip.
+# Pillow's modes with one channel of more than 8 bits; converting them to 8 bits would clip values.
 _WIDE_MODES = ("I", "F")
-# A folder's name is a class number if it has at most this many digits.
+# Maximum number of digits of a folder's name that is a class number.
 _MOST_DIGITS = 9
 
 
 def read_images(
     folder: Path, inputs: Sequence[TensorSpec], preprocess: Preprocess | None
 ) -> dict[str, Array]:
-    """Return the samples of a folder by the input's name, and "labels" where it has some.
+    """Return the samples of a folder by the input's name, and "labels" if there are any.
 
     Args:
         folder: Folder with image files, known by their extensions.
@@ -73,17 +73,17 @@ def _refuse_too_many(folder: Path, count: int, spec: TensorSpec) -> None:
     if needed > machine_bytes() * _SHARE_OF_MEMORY:
         raise UsageError(
             f"--data {folder}: {count:,} images are {size_text(needed)} as {spec.describe()}, and this machine has "
-            f"{size_text(machine_bytes())}; take fewer of each class, which tell the same"
+            f"{size_text(machine_bytes())}; use fewer images of each class"
         )
 
 
 def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: Path) -> OperationChain:
-    """Return the steps that make the input out of a frame."""
+    """Return the operations that convert an image to the model's input."""
     if len(inputs) != 1:
         named = ", ".join(spec.describe() for spec in inputs)
         raise UsageError(
-            f"--data {folder}: images are for a model with one input, and this one takes {named}; write an .npz with "
-            "an array for each"
+            f"--data {folder}: images are for a model with one input, but this one has {named}; write an .npz with "
+            "an array for each input"
         )
     (spec,) = inputs
     if preprocess is None:
@@ -91,13 +91,13 @@ def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: 
     else:
         check_names("inputs", preprocess.inputs, inputs)
         if spec.name not in preprocess.inputs:
-            raise UsageError(f"--preprocess: has no inputs.{spec.name}, which the images of {folder} are for")
+            raise UsageError(f"--preprocess: has no inputs.{spec.name}, which the images of {folder} need")
         given = preprocess.inputs[spec.name]
     return plan_input(spec, given, quantized=False)
 
 
 def _default(spec: TensorSpec, folder: Path) -> Input:
-    """Return steps from a frame of the input's size to the range of values that is usual for the input's type."""
+    """Return default steps from an image of the input's size to the value range that is usual for the input's dtype."""
     steps = {
         FLOAT: [InputStep(normalize=Normalize(divide=255))],
         "uint8": [],
@@ -107,8 +107,8 @@ def _default(spec: TensorSpec, folder: Path) -> Input:
     fits = [layout for layout in layouts if spec.shape[layout.index("C")] in _MODES]
     if len(fits) != 1 or spec.dtype not in steps:
         raise UsageError(
-            f"--data {folder}: the model's input is {spec.describe()}, and how images become it is not plain; say so "
-            "by --preprocess, or write an .npz"
+            f"--data {folder}: the model's input is {spec.describe()}, for which there is no default conversion "
+            "of images; specify it by --preprocess, or write an .npz"
         )
     layout = fits[0]
     frame = [spec.shape[layout.index(axis)] for axis in "HWC"]
@@ -116,7 +116,7 @@ def _default(spec: TensorSpec, folder: Path) -> Input:
 
 
 def _images(folder: Path) -> list[Path]:
-    """Return the images of the folder and its sub-folders, in the order of their names, without hidden ones."""
+    """Return the images of the folder and its sub-folders, sorted by name, without hidden ones."""
     found = sorted(
         file
         for depth in ("*", "*/*")
@@ -126,8 +126,8 @@ def _images(folder: Path) -> list[Path]:
     )
     if not found:
         raise UsageError(
-            f"--data {folder}: holds no images ({', '.join(ENDINGS)}); expected them in a sub-folder for each "
-            f"class, or beside {LABELS_CSV}"
+            f"--data {folder}: holds no images ({', '.join(ENDINGS)}); expected images in a sub-folder for each "
+            f"class, or next to {LABELS_CSV}"
         )
     return found
 
@@ -136,13 +136,11 @@ def _sample(file: Path, chain: OperationChain) -> Array:
     """Return the model's input for one image, with an axis for samples."""
     frame = chain.source.shape
     if len(frame) == 4 and frame[0] != 1:
-        raise UsageError(
-            f"--preprocess: frames of {frame[0]} images at once; leave {frame[0]} out of {list(frame)}"
-        )
+        raise UsageError(f"--preprocess: a frame has {frame[0]} images; remove {frame[0]} from {list(frame)}")
     height, width, channels = frame[-3:]
     if channels not in _MODES:
         raise UsageError(
-            f"--preprocess: frames of {channels} channels; images have {', '.join(map(str, _MODES))}"
+            f"--preprocess: a frame has {channels} channels; images have {', '.join(map(str, _MODES))}"
         )
     value = _pixels(file, (width, height), _MODES[channels]).reshape(frame)
     for operation in chain.operations:
@@ -154,22 +152,22 @@ def _pixels(file: Path, size: tuple[int, int], mode: str) -> Array:
     with loading("PIL", "Images are read by Pillow, which", "pip install 'tvm-arm-ext[images]'"):
         from PIL import Image, ImageOps
     if not file.is_file():  # opening a named pipe would block
-        raise UsageError(f"{file}: is no file; expected an image")
+        raise UsageError(f"{file}: is not a file; expected an image")
     try:
         with Image.open(file) as image:
             wide, pixels = image.mode.startswith(_WIDE_MODES), image.convert(mode)
             if pixels.size != size:
                 pixels = ImageOps.fit(pixels, size, Image.Resampling.BILINEAR)
-    # The exceptions of Pillow's readers, raised for unexpected contents, have no common class.
+    # Pillow's readers raise exceptions without a common class for unexpected contents.
     except Exception as err:
         raise UsageError(f"{file}: the image cannot be read ({type(err).__name__}: {err})") from err
     if wide:
-        raise UsageError(f"{file}: has one channel of more than 8 bits; expected 8 bits a channel")
+        raise UsageError(f"{file}: has one channel of more than 8 bits; expected 8 bits per channel")
     return np.asarray(pixels, np.uint8)
 
 
 def _labels(folder: Path, files: Sequence[Path]) -> Array | None:
-    """Return the class of each image; None where there are neither sub-folders nor a list."""
+    """Return the class number of each image; None if there are neither sub-folders nor a list of labels."""
     table = folder / LABELS_CSV
     grouped = {file: file.parent.name for file in files if file.parent != folder}
     given = _table(table) if table.exists() else grouped
@@ -186,28 +184,28 @@ def _labels(folder: Path, files: Sequence[Path]) -> Array | None:
 
 
 def _table(table: Path) -> dict[Path, str]:
-    """Return the label of each image that a list names."""
+    """Return the label of each image that a list of labels names."""
     found: dict[Path, str] = {}
     for number, row in enumerate(csv.reader(io.StringIO(_read(table))), start=1):
         cells = [cell.strip() for cell in row]
         if not any(cells) or (number == 1 and cells[-1].lower() == "label"):
             continue
         if len(cells) != 2 or not all(cells):
-            raise UsageError(f"{table}, line {number}: expected FILE,LABEL, and it is {','.join(row)!r}")
+            raise UsageError(f"{table}, line {number}: expected FILE,LABEL, found {','.join(row)!r}")
         file = table.parent / cells[0]
         if file in found:
-            raise UsageError(f"{table}, line {number}: {cells[0]} is in it twice")
+            raise UsageError(f"{table}, line {number}: {cells[0]} occurs twice")
         found[file] = cells[1]
     return found
 
 
 def _numbers(labels: Sequence[str], folder: Path) -> dict[str, int]:
-    """Return the number of each class: its name, its line in the list of classes, or its place by alphabet."""
+    """Return each class's number: its name if numeric, else its line in the class list, else its alphabetical rank."""
     listed = folder / CLASSES_TXT
     if listed.is_file():
         classes = [line.strip() for line in _read(listed).splitlines() if line.strip()]
         if unknown := [label for label in labels if label not in classes]:
-            raise UsageError(f"{listed}: has no line {unknown[0]!r}, which is a label in {folder}")
+            raise UsageError(f"{listed}: has no line {unknown[0]!r}, but {folder} has this label")
         return {label: classes.index(label) for label in labels}
     if all(label.isdecimal() and len(label) <= _MOST_DIGITS for label in labels):
         return {label: int(label) for label in labels}
@@ -216,7 +214,7 @@ def _numbers(labels: Sequence[str], folder: Path) -> dict[str, int]:
 
 def _read(file: Path) -> str:
     if not file.is_file():  # opening a named pipe would block
-        raise UsageError(f"{file}: is no file; expected text")
+        raise UsageError(f"{file}: is not a file; expected text")
     try:
         return file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in float16, as some exporters write it, as one in float32 that computes the same with more bits.
+"""Conversion of float16 models, as some exporters write them, to float32, which computes the same more precisely.
 
 Quantisation starts from float32: every float16 value is one of float32, too, and onnxruntime computes QDQ form in it.
 """
@@ -10,12 +10,15 @@ import numpy as np
 import onnx
 from onnx import GraphProto, TensorProto, numpy_helper
 
-# Attributes that name the type of a result: of Cast, and of operators that make tensors.
+# Attributes that name the dtype of a result: of Cast, and of operators that create tensors.
 _TYPES = ("to", "dtype")
 
 
 def in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy whose float16 inputs, outputs, constants and casts are float32; the model, if it has none."""
+    """Return a copy with float16 inputs, outputs, constants and casts in float32.
+
+    The model itself if it has no float16.
+    """
     if not any(_has_halves(graph) for graph in _graphs(model.graph)):
         return model
     copy = onnx.ModelProto()
@@ -37,7 +40,7 @@ def in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield a graph and those of its control flow."""
+    """Yield a graph and the subgraphs of its control flow."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a QDQ model with 16-bit activations; their weights stay in 8 bits.
+"""Layers of a QDQ model with 16-bit activations; their weights stay 8-bit.
 
     x ─ Q8 ─ DQ8 ─ Conv ─ Q8 ─ DQ8 ─ …    →    x ─ Q16 ─ DQ16 ─ Conv ─ Relu ─ Q16 ─ DQ16 ─ …
 
@@ -32,7 +32,7 @@ _WEIGHTS = (0, 1)
 
 
 def with_int16_nodes(matching: Matching, nodes: Collection[str]) -> onnx.ModelProto:
-    """Return the QDQ model with the tensors that source nodes read in int16, where they are quantised.
+    """Return the QDQ model with int16 for the quantised tensors that the given source nodes read.
 
     Raises:
         ModelError: onnx cannot convert the model to an opset with int16.
@@ -83,7 +83,7 @@ def with_int16_nodes(matching: Matching, nodes: Collection[str]) -> onnx.ModelPr
 def _take_constants(
     matching: Matching, node: NodeProto, source: NodeProto, exact: Callable[[str], str]
 ) -> None:
-    """Replace quantised constants of a node, other than weights, by those of its source node."""
+    """Replace a node's quantised constants, except weights, by the float constants of its source node."""
     for place, (name, original) in enumerate(zip(node.input, source.input, strict=False)):
         before = matching.quantized.producers.get(name)
         is_quantized = before is not None and before.op_type == DEQUANTIZE
@@ -95,7 +95,7 @@ def _take_constants(
 def with_nodes(
     matching: Matching, *, keep_float: Collection[str], int16: Collection[str], float16: Collection[str]
 ) -> onnx.ModelProto:
-    """Return the QDQ model with source nodes of whole layers in float, and others with int16 activations.
+    """Return the QDQ model with some layers in float32 or binary16, and others with int16 activations.
 
     Args:
         matching: The QDQ model, matched with its source.
@@ -113,7 +113,7 @@ def with_nodes(
 
 
 def without_effect(matching: Matching, nodes: Collection[str]) -> list[str]:
-    """Return the nodes that int16 does not change: neither they nor another node of their layer read integers.
+    """Return the nodes for which int16 has no effect: no node of their layer reads integers.
 
     A dropped activation belongs to a layer whose product reads integers.
     """
@@ -131,7 +131,9 @@ def _limits(layer: QdqLayer) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _TensorUses:
-    """Uses of quantised tensors. What only moves integers has the type of what it reads, and is no use of it.
+    """Uses of quantised tensors.
+
+    Operators that only move integers do not count: their dtype follows from what they read.
 
     Attributes:
         layers: Layers of each quantised tensor, by the tensor's root.
@@ -169,7 +171,7 @@ class _TensorUses:
 
 
 def _wide(matching: Matching, nodes: Collection[str]) -> Mapping[str, list[QdqLayer]]:
-    """Return the layers of each tensor that becomes int16, by the tensor's root."""
+    """Return, for each tensor that becomes int16, the layers with its root: root → layers."""
     uses = _TensorUses.of(matching)
     found = {root for root, using in uses.nodes.items() if not set(using).isdisjoint(nodes)}
     return {root: own for root, own in uses.layers.items() if uses.origins[root] in found}

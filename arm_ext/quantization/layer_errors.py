@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of one layer over samples, and explanations of its own error in words."""
+"""Errors of one layer over samples, and textual explanations of the error that the layer itself causes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,33 +24,35 @@ Array = npt.NDArray[Any]
 
 # Rounding errors are spread evenly around 0, within half a step.
 _SHIFT_STEPS = 0.3
-# Share of the levels that values use: a ReLU in signed symmetric int8 uses a half, and a range that is twice too wide
-# halves that again.
+# Maximum share of the levels that values use for a scale to count as too coarse: a ReLU in signed symmetric int8
+# uses a half, and a range that is twice too wide halves that again.
 _LEVELS_USED = 1 / 8
-# Share of the nonzero values that become zero.
+# Minimum share of nonzero values that become zero, to be reported.
 _VANISHED = 0.3
 # Signal-to-noise ratio above which a layer's own error needs no explanation.
 _FAIR_DB = 30.0
-# Least ratio of a channel's weights by bits: usual weights have 35 dB and more in 8 bits, 15 in 4.
+# Minimum signal-to-noise ratio of a channel's weights, by bits: usual weights have at least 35 dB in 8 bits, 15 in
+# 4.
 _WEIGHTS_DB = {8: 20.0, 4: 8.0}
 _PRUNED = 0.01
 _GAIN = 0.05
-# Quantised weights have a cosine of 0.99 and more with the source's, in 4 bits too.
+# Minimum cosine of weights with the source's: quantised weights have at least 0.99, in 4 bits, too.
 _ALIKE = 0.5
 _BIAS_STEPS = 0.5
 _WEIGHT_SHIFT_STEPS = 0.4
-# Largest value over the root mean square; above this, most of the range is for a few values. For a million values of a
-# normal distribution it is 5.
+# Maximum ratio of the largest value to the root mean square; above this, most of the range serves a few values. For
+# a million values of a normal distribution the ratio is 5.
 _PEAK = 20.0
-# Least share of the error's power that counts as a mean shift: the mean of few random errors is not exactly 0 either.
+# Minimum share of the error's power that counts as a mean shift: the mean of a few random errors is not exactly 0
+# either.
 _SHIFT_PART = 0.25
-# If a tensor's SQNR is this much higher than its readers' results, its channels have very different ranges.
+# If a tensor's SQNR exceeds that of its readers' results by this much, the ranges of its channels differ strongly.
 _CHANNELS_DB = 6.0
 
 
 @dataclass(frozen=True)
 class Values:
-    """Values of a layer for one sample.
+    """Values of a layer for one sample, in each link of the chain.
 
     Attributes:
         exact: Values in the source model.
@@ -71,7 +73,7 @@ class Values:
 
 @dataclass
 class LayerErrors:
-    """Sums of a layer over samples."""
+    """Error sums of a layer over samples, and the explanations derived from them."""
 
     layer: QdqLayer
     own: ErrorSums = field(default_factory=ErrorSums)
@@ -104,7 +106,8 @@ class LayerErrors:
         self.vanished += int(np.count_nonzero((values.own == 0) & (exact != 0)))
         if (quantizer := self._quantizer) is not None:
             least, greatest = quantizer.limits
-            # Within a step, as the 1 of a softmax whose integers go to 255 / 256, little is lost.
+            # Values within a step of the range, such as the 1 of a softmax with a maximum of 255 / 256, lose
+            # little.
             step = self._step
             with np.errstate(over="ignore"):  # a limit beyond the range of float32 becomes infinite
                 beyond = (exact < least - step) | (exact > greatest + step)
@@ -114,7 +117,7 @@ class LayerErrors:
             self.differing = (self.differing or 0) + different
 
     def record(self) -> LayerAccuracy:
-        """Return the layer's figures and causes as a record."""
+        """Return the layer's measures and explanations as a record."""
         layer, quantizer = self.layer, self._quantizer
         count = max(self.own.count, 1)
         return LayerAccuracy(
@@ -194,14 +197,14 @@ class LayerErrors:
             )
 
     def _read(self) -> tuple[float | None, str]:
-        """Return the least SQNR that a product has of this layer's own error, and the product."""
+        """Return the minimum SQNR that this layer's own error causes in a product, and the product's name."""
         found = (
             (round(self.channels.sqnr_db(reader.power), 2), reader.name) for reader in self.layer.readers
         )
         return min(found, default=(None, ""))
 
     def _outliers(self) -> Iterator[str]:
-        """Yield which channel takes the range from those that the products need."""
+        """Yield the name of a channel whose large values leave too little of the range to other channels."""
         read_db, reader = self._read()
         if read_db is None or read_db >= LOW_DB or read_db > self.own.sqnr_db - _CHANNELS_DB:
             return
@@ -213,7 +216,7 @@ class LayerErrors:
         )
 
     def _symptoms(self) -> Iterator[str]:
-        """Yield symptoms, which follow from causes and tell less than these."""
+        """Yield symptoms; they are consequences of causes, and say less than the causes."""
         count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
         part = count * self.own.mean_shift**2 / self.own.noise if self.own.noise else 0.0
@@ -242,12 +245,12 @@ def _weights(constant: Constant) -> Iterator[str]:
             "another training"
         )
         return
-    # Channels are along the quantiser's axis; with one scale, along the first axis, as in a convolution.
+    # Channels are along the quantiser's axis or, if there is one scale, along the first axis, as in a convolution.
     axis = quantizer.axis if quantizer.scale.size > 1 else 0 if source.ndim > 2 else source.ndim - 1
     channels = range(source.shape[axis]) if source.ndim else ()
     pairs = [(constant.value.take(i, axis), source.take(i, axis)) for i in channels]
     found = [(error_of(*pair), i) for i, pair in enumerate(pairs) if np.any(pair[1])]
-    # The median over channels shows a fault of most of them; a single wrong channel is named below.
+    # The median over channels shows a fault of most channels; a single wrong channel is named below.
     factor = float(np.median([sums.gain for sums, _ in found])) if found else whole.gain
     usual = float(np.median([sums.mean_shift for sums, _ in found])) if found else whole.mean_shift
     if factor and abs(factor - 1) > _GAIN:
@@ -284,7 +287,7 @@ def _bias(constant: Constant, step: float) -> Iterator[str]:
 
 
 def errors(sums: ErrorSums) -> Errors:
-    """Return the sums of errors as the figures of a report."""
+    """Return error sums as the measures of a report."""
     most = float(np.finfo(np.float32).max)
     return Errors(
         sqnr_db=round(sums.sqnr_db, 2),
@@ -296,12 +299,15 @@ def errors(sums: ErrorSums) -> Errors:
 
 
 def _difference(value: Array, exact: Array) -> Array:
-    with np.errstate(invalid="ignore"):  # differences of infinities are NaN, which histograms leave out
+    with np.errstate(invalid="ignore"):  # differences of infinities are NaN, which histograms ignore
         return np.asarray(value.astype(np.float64) - exact.astype(np.float64))
 
 
 def _bins(histogram: Histogram, first: str) -> dict[str, Any]:
-    """Return the fields of a histogram record; `first` names the series before that of our integers."""
+    """Return the fields of a histogram record.
+
+    `first` is the name of the first series, and the second is our integers.
+    """
     one, other = histogram.counts()
     return {"start": histogram.start, "width": histogram.width, first: one, "integers": other}
 

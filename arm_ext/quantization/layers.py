@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a QDQ model, matched with the tensors of the float model that it was made of.
+"""Layers of a QDQ model, matched with tensors of the float model from which it was quantised.
 
     source      x ─ Conv ─ Relu ─ y
     quantised   x ─ Q ─ DQ ─ Conv ─ Q ─ DQ ─ y'        a layer: y' stands for y, and Conv and Relu are its nodes
@@ -33,16 +33,26 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 RESCALED, CORRECTED = "arm_ext.rescaled", "arm_ext.corrected"
 """Notes in a model's metadata: tensors whose channels were rescaled, and nodes whose biases were corrected."""
 
-# A layer is named after its operator of one of these kinds, if it has one.
+# A layer is named after its operator of one of these types, if it has one.
 ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# Activations that a quantiser fuses into the operator before them; such a layer has the source's weights.
+# Activations that a quantiser fuses into the preceding operator; such a layer still has the source's weights.
 _ACTIVATIONS = ("Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh")
-# These operators pass values on, and with equal input and output parameters the stored integers, too.
-# fmt: off
-_MOVES = frozenset({
-    "DepthToSpace", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose",
-    "Unsqueeze",
-})
+# These operators move elements, and with equal input and output parameters the stored integers stay the same. fmt:
+# off
+_MOVES = frozenset(
+    {
+        "DepthToSpace",
+        "Flatten",
+        "Identity",
+        "MaxPool",
+        "Reshape",
+        "Slice",
+        "SpaceToDepth",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
 # fmt: on
 
 
@@ -64,7 +74,7 @@ class QuantizerConstants:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest value that a tensor with one scale can hold."""
+        """The minimum and maximum that a tensor with one scale can represent."""
         info = np.iinfo(self.zero_point.dtype)
         step, zero = float(self.scale.flat[0]), int(self.zero_point.flat[0])
         return (info.min - zero) * step, (info.max - zero) * step
@@ -80,7 +90,7 @@ class QuantizerConstants:
         return int(ml_dtypes.iinfo(self.zero_point.dtype).bits)
 
     def equals(self, other: "QuantizerConstants | None") -> bool:
-        """Whether both have one scale and one zero point, the same."""
+        """Whether both have the same single scale and zero point."""
         return (
             other is not None
             and self.scale.size == other.scale.size == 1
@@ -94,7 +104,7 @@ class QuantizerConstants:
         return np.asarray((integers.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale)
 
     def by_element(self, shape: Sequence[int]) -> tuple[Array, Array]:
-        """Return scale and zero point in shapes that broadcast against an array."""
+        """Return scale and zero point in shapes that broadcast to an array's shape."""
         rank = max(len(shape), 1)
         if self.block:
             pair = (self.scale, self.zero_point)
@@ -107,7 +117,7 @@ class QuantizerConstants:
 
 @dataclass(frozen=True)
 class Constant:
-    """A quantised weight or bias, and the float one of the source that it was made of."""
+    """A quantised weight or bias, and the source's float array from which it was quantised."""
 
     role: str
     value: Array
@@ -132,7 +142,7 @@ class WeightedReader:
 
 @dataclass(frozen=True)
 class QdqLayer:
-    """A tensor of a QDQ model that stands for a tensor of the source model.
+    """A tensor of a QDQ model, with the tensor of the source model that it approximates.
 
     Attributes:
         name: Name of the source node that the layer is named after, or of the model's input.
@@ -180,7 +190,7 @@ class QdqGraph(DefUse):
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the inputs that a caller passes."""
+        """Names of the inputs that a caller provides."""
         return [value.name for value in self.proto.graph.input if value.name not in self.constants]
 
     @property
@@ -189,7 +199,7 @@ class QdqGraph(DefUse):
         return {*self.inputs, *self.producers} - self.fixed
 
     def quantizer(self, node: NodeProto) -> QuantizerConstants | None:
-        """Return the parameters of a QuantizeLinear or DequantizeLinear, None if they are no constants."""
+        """Return the parameters of a QuantizeLinear or DequantizeLinear; None if they are not constant."""
         scale = self.constants.get(node.input[1])
         if scale is None:
             return None
@@ -202,7 +212,7 @@ class QdqGraph(DefUse):
         return None if zero is None else QuantizerConstants(scale, zero, axis, block)
 
     def between(self, tensor: str, known: set[str]) -> list[NodeProto]:
-        """Return the nodes that compute a tensor from known ones, constants left out, in the graph's order."""
+        """Return the nodes that compute a tensor from known ones, in the graph's order, without constants."""
         found: set[str] = set()
         todo = [tensor]
         while todo:
@@ -220,11 +230,11 @@ def note(model: onnx.ModelProto, key: str, names: Iterable[str]) -> None:
 
 
 def noted(model: onnx.ModelProto, key: str) -> frozenset[str]:
-    """Return the names that `note` wrote, if any."""
+    """Return the names that `note` has written; an empty set if there are none."""
     found = next((each.value for each in model.metadata_props if each.key == key), "[]")
     try:
         names = json.loads(found)
-    except ValueError:  # any program may have written this metadata
+    except ValueError:  # other programs may also have written this metadata
         return frozenset()
     return (
         frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
@@ -232,12 +242,12 @@ def noted(model: onnx.ModelProto, key: str) -> frozenset[str]:
 
 
 def attribute(node: NodeProto, name: str, default: float) -> float:
-    """Return a number among a node's attributes."""
+    """Return a numeric attribute of a node."""
     return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
 class Matching:
-    """The layers of a QDQ model in the names of its source.
+    """The layers of a QDQ model, named after the nodes of its source.
 
     Attributes:
         source: Graph of the float model.
@@ -255,7 +265,8 @@ class Matching:
             passes = node.op_type in (QUANTIZE, DEQUANTIZE)
             for name in node.output:
                 self.roots[name] = self.roots.get(node.input[0], name) if passes else name
-        # Rescaled values and corrected biases differ from the source's on purpose, which is no error.
+        # Rescaled values and corrected biases differ from the source's on purpose, so the difference is not an
+        # error.
         rescaled = noted(quantized, RESCALED) - noted(source, RESCALED)
         self._corrected = noted(quantized, CORRECTED)
         members: dict[str, list[str]] = defaultdict(list)
@@ -279,7 +290,7 @@ class Matching:
         ]
 
     def without(self, tensors: Iterable[str]) -> None:
-        """Leave out the layers that stand for these tensors of the source."""
+        """Leave out the layers that approximate these tensors of the source."""
         left = set(tensors)
         self.meaning = {root: tensor for root, tensor in self.meaning.items() if tensor not in left}
         self.layers = [layer for layer in self.layers if layer.source not in left]
@@ -291,7 +302,7 @@ class Matching:
         return [n for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
 
     def _is_inner(self, root: str) -> bool:
-        """Whether a tensor is a quantised product's result that its activation alone reads, before quantisation."""
+        """Whether a tensor is a product's result before quantisation, which only its fused activation reads."""
         node, readers = self.quantized.producers.get(root), self.quantized.readers.get(root, [])
         if node is None or node.op_type not in ANCHORS or len(readers) != 1 or self._is_output(root):
             return False
@@ -315,7 +326,10 @@ class Matching:
         return self._with_activation(twin.output[0])
 
     def _with_activation(self, tensor: str) -> str:
-        """Return the output of the activation that the quantiser fused with a tensor's node, or the tensor."""
+        """Return the output of the activation that the quantiser fused into a tensor's producer.
+
+        Else the tensor itself.
+        """
         readers = self.source.readers.get(tensor, [])
         absorbed = (
             len(readers) == 1
@@ -347,7 +361,7 @@ class Matching:
                 else None
             )
             outof = self.quantized.quantizer(node)
-            # Equal pairs of QuantizeLinear and DequantizeLinear, one for each reader, count as one.
+            # Equal pairs of QuantizeLinear and DequantizeLinear, one for each reader, count as one pair.
             held = [v.tobytes() for each in (into, outof) if each for v in (each.scale, each.zero_point)]
             key = integers if into is None or before is None else before.input[0], *held
             if key in seen or outof is None or outof.scale.size > 1:
@@ -378,7 +392,7 @@ class Matching:
         return into is not None and into.equals(self.quantized.quantizer(before))
 
     def _readers(self, tensor: str) -> tuple[WeightedReader, ...]:
-        """Return the products that read a tensor of the source with constant weights."""
+        """Return the products that multiply a tensor of the source by constant weights."""
         found = []
         for node in self.source.readers.get(tensor, []):
             weights = self.source.constants.get(node.input[1]) if node.op_type in ANCHORS else None
@@ -388,7 +402,10 @@ class Matching:
         return tuple(reader for reader in found if reader.axis == found[0].axis)
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
-        """Return a layer's quantised constants with the source's, if it is a product with at most an activation."""
+        """Return a layer's quantised constants, with the source's; () unless it is a product and at most an activation.
+
+        [] unless it is a product and at most an activation.
+        """
         if (
             anchor is None
             or anchor.op_type not in ANCHORS
@@ -416,14 +433,14 @@ class Matching:
 
 
 def input_channel_power(weights: Array, groups: int = 1) -> Array:
-    """Return the sums of the squares of weights [outputs, inputs / groups, ...] by channel of the input."""
+    """Return, for each input channel, the sum of squares of weights [outputs, inputs / groups, ...]."""
     squares = weights.astype(np.float64) ** 2
     grouped = squares.reshape(groups, squares.shape[0] // groups, squares.shape[1], -1)
     return np.asarray(grouped.sum((1, 3)).reshape(-1))
 
 
 def _channel_power(node: NodeProto, weights: Array) -> Array:
-    """Return the sums of the squares of a product's weights by channel of its input."""
+    """Return, for each input channel, the sum of squares of a product's weights."""
     if node.op_type == "Conv":
         return input_channel_power(weights, int(attribute(node, "group", 1)))
     last = weights.ndim - 1
@@ -432,7 +449,7 @@ def _channel_power(node: NodeProto, weights: Array) -> Array:
 
 
 def _halves(graph: QdqGraph) -> set[str]:
-    """Return the tensors of binary16."""
+    """Return the names of the binary16 tensors."""
     found = {name for name, value in graph.constants.items() if value.dtype == np.float16}
     for node in graph.proto.graph.node:
         if node.op_type == "Cast":
@@ -445,7 +462,7 @@ def _halves(graph: QdqGraph) -> set[str]:
 
 
 def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
-    """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
+    """Return the node after which a layer is named: a product, else a node other than an activation, else its last."""
     for kind in (ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
         if found := [node for node in nodes if node.op_type in kind]:
             return found[-1]
@@ -458,13 +475,13 @@ def with_outputs(model: onnx.ModelProto, tensors: Iterable[str]) -> onnx.ModelPr
     copy.CopyFrom(model)
     own = {value.name for value in copy.graph.output}
     new = (name for name in dict.fromkeys(tensors) if name not in own)
-    # Without types, which runtimes infer.
+    # Without types; runtimes infer them.
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)
     return copy
 
 
 def with_exact_inputs(matching: Matching) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """Return the QDQ model with each layer fed by the source's values, and input → tensor of the source.
+    """Return the QDQ model with each layer fed by the source's values, and new input → tensor of the source.
 
     What reads a layer reads a new input in its place; only QuantizeLinear of the value itself still reads it.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a model's outputs over samples: of classes, boxes, sequences and embeddings, or a Python function.
+"""Metrics of a model's outputs over samples: for classes, boxes, sequences and embeddings, or a Python function.
 
 They judge the first output; `cosine` judges all outputs, and `map50` finds its outputs by their names.
 """
@@ -35,7 +35,7 @@ _K = 5
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a model's outputs.
+    """A metric of a model's outputs: its name, function and direction.
 
     Attributes:
         name: Name in options and reports.
@@ -50,7 +50,7 @@ class Metric:
     relative: bool = False
 
     def __call__(self, outputs: Outputs, source: Outputs) -> float:
-        """Return the metric of outputs, given those of the source.
+        """Return the metric of outputs; `source` has the outputs of the float model.
 
         Raises:
             UsageError: The outputs or the data do not fit the metric.
@@ -61,13 +61,13 @@ class Metric:
         return value
 
     def drop(self, value: float, source: float) -> float:
-        """Return how much worse a value is than that of the source."""
+        """Return by how much a metric's value is worse than the source's."""
         lost = value - source if self.less_is_better else source - value
         return lost / abs(source) if self.relative and source else lost
 
 
 def chosen_metric(name: str | None, arrays: Mapping[str, Array], count: int) -> Metric | None:
-    """Return the metric that is asked for, by default "top1" where there are labels; None where there is none.
+    """Return the named metric, by default "top1" if there are labels; None if there is no metric.
 
     Arguments and errors are those of `metric_of`.
     """
@@ -90,13 +90,15 @@ def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
     if ":" in name:
         return Metric(name, _own(name, arrays))
     if name not in METRICS:
-        raise UsageError(f"--metric {name}: is none of {', '.join(METRICS)} or MODULE:FUNCTION")
+        raise UsageError(f"--metric {name}: unknown; expected {', '.join(METRICS)} or MODULE:FUNCTION")
     kind = METRICS[name]
     if kind.rank:
         _check_labels(name, arrays, count, kind.rank)
     for other in kind.needs:
         if other not in arrays:
-            raise UsageError(f"--metric {name}: the data has no array '{other}', but {', '.join(arrays)}")
+            raise UsageError(
+                f"--metric {name}: the data has no array '{other}'; its arrays: {', '.join(arrays)}"
+            )
 
     def call(outputs: Outputs, source: Outputs) -> float:
         try:
@@ -108,7 +110,7 @@ def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
 
 
 class _MisfitError(Exception):
-    """The error of outputs that a metric cannot judge; its message says why."""
+    """Raised for outputs from which a metric cannot be computed; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _check_labels(name: str, arrays: Mapping[str, Array], count: int, rank: int)
     if LABELS not in arrays:
         have = ", ".join(arrays)
         raise UsageError(
-            f"--metric {name}: the data has no array 'labels', but {have}; or take --metric cosine"
+            f"--metric {name}: the data has no array 'labels', but {have}; or use --metric cosine"
         )
     labels = arrays[LABELS]
     wanted = ("a list of integers", "a row of integers for each sample", "a map of integers for each sample")
@@ -145,7 +147,7 @@ def _check_labels(name: str, arrays: Mapping[str, Array], count: int, rank: int)
             f"--metric {name}: labels are {labels.dtype}{list(labels.shape)}; expected {wanted[rank - 1]}{hint}"
         )
     if len(labels) != count:
-        raise UsageError(f"--metric {name}: {count} samples with {len(labels)} labels; expected as many")
+        raise UsageError(f"--metric {name}: {count} samples but {len(labels)} labels; expected equal numbers")
 
 
 def _cosine(outputs: Outputs, source: Outputs) -> float:
@@ -160,15 +162,15 @@ def _first(outputs: Outputs) -> tuple[str, Array]:
 
 
 def _scores(outputs: Outputs, labels: Array) -> Array:
-    """Return the first output as [samples, classes]."""
+    """Return the first output as class scores [samples, classes]; check that labels are valid classes."""
     name, values = _first(outputs)
     scores = values.reshape(len(values), -1)
     if scores.shape[1] < 2:
-        raise _MisfitError(f"output '{name}' has one score a sample; expected one for each class")
+        raise _MisfitError(f"output '{name}' has one score per sample; expected one for each class")
     if (most := int(labels.max())) >= scores.shape[1] or labels.min() < 0:
         least = f" from {labels.min()}" if labels.min() < 0 else ""
         raise _MisfitError(
-            f"labels go{least} to {most}, and output '{name}' has {scores.shape[1]} classes a sample"
+            f"labels go{least} to {most}, but output '{name}' has {scores.shape[1]} classes per sample"
         )
     return scores
 
@@ -178,14 +180,14 @@ def _top(k: int) -> Callable[[Outputs, Mapping[str, Array]], float]:
         scores = _scores(outputs, arrays[LABELS])
         best = np.argsort(-scores.astype(np.float64), axis=1, kind="stable")[
             :, :k
-        ]  # of equal scores the first, as argmax has it
+        ]  # of equal scores the first counts, as in argmax
         return float(np.mean((best == arrays[LABELS][:, None]).any(1)))
 
     return top
 
 
 def _f1(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """Return the F1 score in the mean over the classes that labels or answers have."""
+    """Return the F1 score, averaged over the classes that occur in labels or answers."""
     labels = arrays[LABELS]
     found = _scores(outputs, labels).argmax(1)
     classes = np.union1d(labels, found)
@@ -200,7 +202,7 @@ def _f1(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _iou(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """Return intersection over union of pixels, over all samples, in the mean over the classes of labels."""
+    """Return the intersection over union of pixels of all samples, averaged over the classes that occur in labels."""
     labels = arrays[LABELS]
     name, values = _first(outputs)
     for axis in range(1, values.ndim):
@@ -210,7 +212,8 @@ def _iou(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
             break
     else:
         raise _MisfitError(
-            f"labels are {list(labels.shape[1:])} a sample, and output '{name}' {list(values.shape[1:])}; expected the "
+            f"labels are {list(labels.shape[1:])} per sample, output '{name}' is {list(values.shape[1:])}; "
+            "expected the "
             "same with one more axis, of classes"
         )
     right = labels.reshape(len(labels), -1)
@@ -227,12 +230,14 @@ def _logits(outputs: Outputs) -> tuple[str, Array]:
     name, values = _first(outputs)
     squeezed = values.reshape(len(values), *(size for size in values.shape[1:] if size > 1))
     if squeezed.ndim != 3:
-        raise _MisfitError(f"output '{name}' is {list(values.shape[1:])} a sample; expected steps and tokens")
+        raise _MisfitError(
+            f"output '{name}' is {list(values.shape[1:])} per sample; expected [steps, tokens]"
+        )
     return name, squeezed
 
 
 def _sequences(outputs: Outputs, arrays: Mapping[str, Array]) -> list[list[int]]:
-    """Return the tokens of each sample: the output's, or the best at each step without repeats and blanks (CTC)."""
+    """Return each sample's tokens: an integer output, or the best per step without repeats and blanks (CTC)."""
     _, values = _first(outputs)
     if np.issubdtype(values.dtype, np.integer):
         return [_tokens(row) for row in values.reshape(len(values), -1)]
@@ -257,7 +262,7 @@ def _error_rate(pairs: Sequence[tuple[Sequence[object], Sequence[object]]]) -> f
 
 
 def _edits(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the least number of insertions, deletions and replacements that turn one sequence into the other."""
+    """Return the edit distance: the minimum number of insertions, deletions and replacements between two sequences."""
     row = list(range(len(other) + 1))
     for i, left in enumerate(one, start=1):
         before, row[0] = row[0], i
@@ -278,7 +283,7 @@ def _wer(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _perplexity(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """Return the perplexity of the labels, token by token: exp(-mean log of their probability)."""
+    """Return the perplexity of the labels: exp(-mean log of each token's probability)."""
     name, logits = _logits(outputs)
     labels = arrays[LABELS]
     if labels.shape != logits.shape[:2] or labels.max() >= logits.shape[2]:
@@ -297,7 +302,7 @@ def _perplexity(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _map50(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """Return the area below precision over recall in the mean over the classes; boxes match if they overlap by half.
+    """Return the area under precision over recall, averaged over classes; boxes match at an overlap of at least half.
 
     Outputs have "box", "score" and "class" in their names: [objects, 4] with two corners, and a value for each object.
 
@@ -309,7 +314,7 @@ def _map50(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
         named = [name for name in outputs if part in name.lower()]
         if len(named) != 1:
             raise _MisfitError(
-                f"the outputs are {', '.join(outputs)}; expected one with '{part}' in its name"
+                f"the outputs are {', '.join(outputs)}; expected an output with '{part}' in its name"
             )
         parts[part] = outputs[named[0]].reshape(count, -1, size)
     found: dict[int, list[tuple[float, bool]]] = {}
@@ -334,7 +339,7 @@ def _map50(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _overlap(one: Array, other: Array) -> float:
-    """Return intersection over union of two boxes, each given by two corners."""
+    """Return the intersection over union of two boxes, each given by two corners."""
     low, high = np.maximum(one[:2], other[:2]), np.minimum(one[2:], other[2:])
     both = float(np.prod(np.maximum(high - low, 0)))
     either = float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - both
@@ -342,7 +347,7 @@ def _overlap(one: Array, other: Array) -> float:
 
 
 def _area(found: list[tuple[float, bool]], objects: int) -> float:
-    """Return the area below precision over recall, with precision made to fall only."""
+    """Return the area under precision over recall, with precision made monotonically decreasing."""
     right = np.array([is_right for _, is_right in sorted(found, key=lambda each: -each[0])], bool)
     precision = np.cumsum(right) / np.arange(1, len(right) + 1)
     falling = np.maximum.accumulate(precision[::-1])[::-1]
@@ -370,7 +375,7 @@ def _own(name: str, arrays: Mapping[str, Array]) -> Callable[[Outputs, Outputs],
         try:
             with stdout_as_stderr():
                 value = function(dict(outputs), dict(arrays))
-        except (Exception, SystemExit) as err:  # whatever a user's function raises
+        except (Exception, SystemExit) as err:  # a user's function may raise anything
             raise UsageError(f"--metric {name}: raised {type(err).__name__}: {err}") from err
         try:
             return float(value)
@@ -388,7 +393,7 @@ def _function(name: str) -> Callable[..., Any]:
     try:
         with importing_code_of_users():
             found = getattr(importlib.import_module(module), function, None)
-    except (Exception, SystemExit) as err:  # a user's module may raise anything while it is imported
+    except (Exception, SystemExit) as err:  # importing a user's module may raise anything
         raise UsageError(
             f"--metric {name}: {module} cannot be imported: {type(err).__name__}: {err}"
         ) from err
@@ -401,5 +406,5 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def stacked(names: Sequence[str], rows: Sequence[Sequence[Array]]) -> dict[str, Array]:
-    """Return outputs by name, with the samples along an axis in front."""
+    """Return output name → array with the samples along a new first axis."""
     return {name: np.stack([row[k] for row in rows]) for k, name in enumerate(names)}

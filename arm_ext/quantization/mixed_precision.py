@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for the precision of each layer with which a metric of a quantised model holds: most int8, or the cheapest.
+"""Search for each layer's precision so that a metric of a quantised model is within a bound, at minimum cost.
 
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
 2. For int16, float16 and float32, in the order of noise, or of noise a cycle: the shortest prefix that holds
@@ -40,10 +40,10 @@ Raised = frozenset[tuple[str, Precision]]
 
 
 class PrecisionBuilder(Protocol):
-    """Builds the quantised model in which given source nodes have a higher precision; all others are in int8."""
+    """Builds the quantised model with some source nodes in a higher precision and all others in int8."""
 
     def __call__(self, *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]) -> Model:
-        """Return the model."""
+        """Return the model with these source nodes in float32, int16 and float16."""
 
 
 _SEEN = 32
@@ -58,7 +58,7 @@ _FRONT = 8
 
 @dataclass(frozen=True)
 class Trial:
-    """A measured model, some of whose layers are in int16 or float.
+    """A measured model: its layers above int8, and its metric.
 
     Attributes:
         raised: The layers above int8.
@@ -73,13 +73,13 @@ class Trial:
     holds: bool
 
     def at(self, precision: Precision) -> frozenset[str]:
-        """Return the layers in a precision."""
+        """Return the names of the layers in a precision."""
         return frozenset(name for name, each in self.raised if each == precision)
 
 
 @dataclass
 class Judge:
-    """Measures quantised models against the float one on the same samples.
+    """Measures quantised models against the float model on the same samples.
 
     Attributes:
         name: Name of the model, for messages.
@@ -121,7 +121,7 @@ class Judge:
         holds: Callable[[float, float], bool],
         states: Mapping[str, str] | None = None,
     ) -> "Judge":
-        """Return a judge that runs ONNX models in onnxruntime; `source` is the float model."""
+        """Return a judge for ONNX models, run in onnxruntime; `source` is the float model."""
         outputs = [value.name for value in source.graph.output]
 
         def opened(model: onnx.ModelProto) -> Infer:
@@ -130,19 +130,19 @@ class Judge:
         return cls(name, outputs, opened(source), opened, feeds, metric, holds, states or {})
 
     def trial(self, model: Model, raised: Raised) -> Trial:
-        """Return the metric of a model, on all samples."""
+        """Measure the metric of a model on all samples."""
         value = self.metric(self._outputs(self.opened(model)), self.exact)
         drop = self.metric.drop(value, self.reached)
         return Trial(raised, value, drop, self.holds(value, drop))
 
     def noise(self, model: Model) -> float:
-        """Return the power of the error over that of the float model's values, summed over outputs."""
+        """Return the power of the outputs' error divided by the power of the float model's outputs."""
         ours = self._outputs(self.opened(model), self._seen)
         found = [error_of(ours[name], self.exact[name][self._seen]) for name in self._names]
         return sum(each.noise / max(each.signal, _TINY) for each in found)
 
     def _outputs(self, infer: Infer, places: Sequence[int] | None = None) -> Outputs:
-        """Return the outputs for all samples, step by step from the model's own states, or for some, each alone."""
+        """Return the outputs for all samples, with the model's states carried along; or for some, each on its own."""
         rows: list[Feed] = []
         for place in range(len(self.feeds)) if places is None else places:
             own = places is None and rows
@@ -154,7 +154,7 @@ class Judge:
 def built(
     units: Sequence[IntegerLayer], build: PrecisionBuilder, raised: Collection[tuple[str, Precision]]
 ) -> Model:
-    """Return the model with layers above int8."""
+    """Return the model with some layers above int8."""
     on: dict[Precision, list[str]] = {
         precision: [node for unit in units if (unit.name, precision) in raised for node in unit.nodes]
         for precision in PRECISIONS
@@ -164,7 +164,7 @@ def built(
 
 @dataclass
 class Search:
-    """The models that were measured.
+    """The search for a choice of precisions, and the models that it has measured.
 
     Attributes:
         units: Layers that can be above int8.
@@ -193,7 +193,7 @@ class Search:
         )
 
     def run(self) -> Trial:
-        """Return the choice that holds with the fewest layers or cycles; when interrupted, the best so far.
+        """Return the choice within the bound that has the fewest layers or cycles; the best so far when interrupted.
 
         Raises:
             ModelError: The bound does not hold with all layers in float.
@@ -203,7 +203,7 @@ class Search:
         if not self._trial(everything).holds:
             reached, source = told_apart((self.trials[everything].metric, self.judge.reached))
             raise ModelError(
-                f"{self.judge.name}: the bound does not hold with all {len(everything)} layers in float, where the "
+                f"{self.judge.name}: the bound is missed even with all {len(everything)} layers in float, where the "
                 f"metric is {reached}, and in the float model {source}; ask for less"
             )
         try:
@@ -215,13 +215,13 @@ class Search:
         return min((each for each in self.trials.values() if each.holds), key=self.price)
 
     def price(self, trial: Trial) -> tuple[float, int, int]:
-        """Return a choice's cost by its layers' estimates, the number of layers above int8, and of those in float."""
+        """Return a choice's estimated cost, its number of layers above int8, and its number of float layers."""
         extra = self.cycles
         cost = sum(extra[precision][name] for name, precision in trial.raised) if extra else 0.0
         return cost, len(trial.raised), len(trial.at("float32"))
 
     def front(self) -> list[Trial]:
-        """Return the choices that no other one beats in both metric and price, the cheapest first."""
+        """Return the Pareto front of metric and price, the cheapest choice first."""
         found: list[Trial] = []
         for trial in sorted(self.trials.values(), key=lambda each: (self.price(each), not each.holds)):
             if not found or trial.drop < found[-1].drop:
@@ -241,10 +241,10 @@ class Search:
                     self._shorten(order)
 
     def _orders(self, precision: Precision) -> list[list[tuple[str, Precision]]]:
-        """Return the layers in each order in which raising them to a precision is tried."""
+        """Return the orders in which layers are tried for a precision, each a list of layers."""
         names = list(self.noises)
         by_noise = sorted(names, key=lambda name: -self.noises[name])
-        # A tensor is in float only if the layers that compute and read it are, so also try layers with their
+        # A tensor is in float only if the layers that compute and read it are, so layers are also tried with their
         # neighbours.
         padded = [0.0, *self.noises.values(), 0.0]
         around = {name: sum(padded[at : at + 3]) for at, name in enumerate(names)}
@@ -255,12 +255,12 @@ class Search:
         return [[(name, self._precision_of(name, precision)) for name in order] for order in orders]
 
     def _precision_of(self, name: str, precision: Precision) -> Precision:
-        """Return the precision that a layer is raised to: `precision`, or a more precise one that costs no more."""
+        """Return the precision that a layer gets: `precision`, or a higher one that is no more expensive."""
         order = list(self._precisions)
         found = [each for each in order[order.index(precision) :] if name in self._precisions[each]]
         if self.cycles is None:
             return found[0]
-        # Among equally cheap precisions, take the last one, which is the most precise.
+        # Among equally cheap precisions, the last one has the most bits.
         return min(reversed(found), key=lambda each: self._extra(name, each))
 
     def _shorten(self, order: Sequence[tuple[str, Precision]]) -> None:

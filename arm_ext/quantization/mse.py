@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of activations by the least mean squared error of int8, from histograms.
+"""Ranges of activations that minimise the mean squared error of int8, from histograms.
 
 all, 98 %, 96 %, … of the samples' range    →    the one in which rounding and saturation together err least
 """
@@ -16,7 +16,7 @@ _SHARES = np.linspace(1.0, 0.02, 50)
 
 
 def mse_ranges(histograms: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, Any]]:
-    """Return the range of each tensor.
+    """Return the range of each tensor: name → minimum and maximum.
 
     Args:
         histograms: Tensor → counts, edges of the bins, least and greatest value, as onnxruntime's collector has them.
@@ -38,7 +38,7 @@ def _range(counts: npt.NDArray[Any], edges: npt.NDArray[Any], least: Any, greate
         rounded = (
             np.clip(np.round(centres / step), round(share * low / step), round(share * high / step)) * step
         )
-        # The spread of values within a bin adds the same error for every step wider than the bin, so it is left out.
+        # The variance within a bin adds the same error for every step wider than the bin, so it is ignored.
         errors.append(float(np.sum(counts * (centres - rounded) ** 2)))
     share = _SHARES[int(np.argmin(errors))]
     dtype = np.asarray(least).dtype

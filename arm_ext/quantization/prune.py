@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""2:4 pruning by magnitude: of four consecutive weights along the input channels, the two smallest become 0.
+"""2:4 pruning by magnitude: of each four consecutive weights along the input channels, the two smallest become 0.
 
     Conv [O, I, …], MatMul [K, N], Gemm [K, N] or [N, K]        along I and K
 
@@ -27,7 +27,7 @@ LEAST = 8
 
 
 def prune_two_of_four(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ...]]:
-    """Return a copy of a float model with 2:4 weights, and the names of the nodes that have them.
+    """Return a copy of a float model with 2:4 sparse weights, and the names of the nodes that have them.
 
     Args:
         model: A model whose nodes all have names.
@@ -48,12 +48,12 @@ def prune_two_of_four(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[st
 
 
 def pruned(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-    """Return weights with all but the two largest of each four along an axis set to 0; likewise in a shorter group."""
+    """Return weights with all but the two largest of each four along an axis set to 0, also in a shorter last group."""
     moved = np.moveaxis(values, axis, -1)
     count = moved.shape[-1]
     widths = [(0, 0)] * (moved.ndim - 1) + [(0, -count % GROUP)]
     groups = np.pad(moved, widths).reshape(*moved.shape[:-1], -1, GROUP)
-    # A stable sort, so that among equal weights the first ones stay on every machine.
+    # A stable sort, so that every machine keeps the same (first) ones of equal weights.
     order = np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., KEPT:]
     np.put_along_axis(groups, order, 0, -1)
     flat = groups.reshape(*moved.shape[:-1], -1)[..., :count]
@@ -61,7 +61,7 @@ def pruned(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
 
 
 def _weights(model: onnx.ModelProto) -> Iterator[tuple[NodeProto, str, int]]:
-    """Yield each prunable product with the name of its weights and the axis that it sums over."""
+    """Yield each product that can be pruned, the name of its weights, and the weights' axis that it sums over."""
     for node in model.graph.node:
         if node.op_type == "Conv" and attribute(node, "group", 1) == 1:
             yield node, node.input[1], 1

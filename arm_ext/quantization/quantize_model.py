@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import of a float model that is quantised into QDQ form by calibration samples; all but ONNX models become ONNX."""
+"""Import of a float model that calibration samples quantise to QDQ form; models of other formats become ONNX first."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class QuantizingImporter:
-    """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples."""
+    """Imports a model for several sets of shapes, unchanged or quantised by samples."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class QuantizingImporter:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """Return how the model was quantised, with its distance from the float model; None if it was not."""
+        """Return how the model was quantised, with its distance from the float model; None if it was not quantised."""
         if self._quantizer is None:
             return None
         return self._quantizer.calibration(self._method, self._sha256)
@@ -108,7 +108,7 @@ class QuantizingImporter:
 def import_given(
     model: "Model", shapes: Shapes | None = None, samples: str | Path | None = None, method: Method = "minmax"
 ) -> ImportedModel:
-    """Import a model for one set of shapes; see `QuantizingImporter`."""
+    """Import a model for one set of shapes; a shortcut for `QuantizingImporter`."""
     return QuantizingImporter(model, (shapes or {},), samples=samples, method=method)(shapes or {})
 
 

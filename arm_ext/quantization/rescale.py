@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rescaling of activation channels to similar ranges (equalisation, SmoothQuant), so that one int8 scale fits all.
+"""Rescaling of activation channels to similar ranges (equalisation, SmoothQuant), so that one int8 scale suits all.
 
     t = Conv(x, W1, b1);  y = Conv(Relu(t), W2)    →    t/s = Conv(x, W1/s, b1/s);  y = Conv(Relu(t/s), W2*s)
 
@@ -31,13 +31,13 @@ from arm_ext.quantization.steps import Feed
 Array = npt.NDArray[Any]
 # Operators that commute with multiplication by a positive factor.
 _HOMOGENEOUS = ("AveragePool", "GlobalAveragePool", "Identity", "LeakyRelu", "MaxPool", "Relu")
-# Least range of a channel as a share of the largest range: a channel that is nearly zero needs no finer scale.
+# Minimum range of a channel, as a share of the largest range: a channel that is nearly zero needs no finer scale.
 _LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
 class _Edit:
-    """A constant of which one axis runs along the channels."""
+    """A constant to rescale, and its axis that corresponds to the channels."""
 
     constant: str
     axis: int
@@ -45,7 +45,7 @@ class _Edit:
 
 @dataclass(frozen=True)
 class _RescalableChannels:
-    """Channels that can be rescaled.
+    """Channels of activations that can be rescaled, and the constants that change with them.
 
     Attributes:
         kind: The correction that rescales these channels.
@@ -67,7 +67,7 @@ class _RescalableChannels:
 def rescale(
     model: onnx.ModelProto, kinds: Collection[Correction], feeds: Iterable[Feed]
 ) -> tuple[onnx.ModelProto, tuple[str, ...]]:
-    """Return a model that computes the same, and its tensors whose channels were rescaled.
+    """Return an equivalent model with rescaled channels, and the names of the tensors with these channels.
 
     Args:
         model: A float model whose nodes have names.
@@ -88,7 +88,7 @@ def rescale(
     result = onnx.ModelProto()
     result.CopyFrom(model)
     held = {tensor.name: tensor for tensor in result.graph.initializer}
-    # In execution order, because each pair of layers reads weights that the one before has changed.
+    # In execution order, because rescaling one pair of layers changes weights that the next pair reads.
     for place in places:
         _apply(place, ranges[place.tensors[-1]], held)
     return result, tuple(tensor for place in places for tensor in place.tensors)
@@ -150,7 +150,10 @@ def _places(graph: QdqGraph) -> Iterator[_RescalableChannels]:
 def _divided(
     graph: QdqGraph, node: NodeProto
 ) -> tuple[Correction, int, tuple[_Edit, ...], tuple[str, ...]] | None:
-    """Return kind, axis of the channels, constants and tensors, for a node whose constants can be divided."""
+    """Return kind, channel axis, constants and tensors of a node whose constants can be divided.
+
+    None for other nodes.
+    """
     after = graph.readers.get(node.output[0], [])
     if node.op_type == "Conv":
         return _with_bias(graph, "equalize", 1, node, 0)
@@ -184,7 +187,7 @@ def _with_bias(
 
 
 def _multiplied(graph: QdqGraph, node: NodeProto, tensor: str, axis: int) -> _Edit | None:
-    """Return the constant of a reader that can be multiplied along its channels; None if there is none."""
+    """Return a reader's constant that can be multiplied along its input channels; None if there is none."""
     if node.input[0] != tensor or list(node.input).count(tensor) > 1:
         return None
     weights = _constant(graph, node, (1,), 0)
@@ -207,7 +210,10 @@ def _is_depthwise(graph: QdqGraph, node: NodeProto) -> bool:
 
 
 def _constant(graph: QdqGraph, node: NodeProto, places: Iterable[int], rank: int) -> str | None:
-    """Return an initialiser among some inputs, of a rank (0: of any rank), or None."""
+    """Return the first initialiser among the inputs at `places` with the given rank (0: any rank).
+
+    None if there is none.
+    """
     initialisers = {tensor.name for tensor in graph.proto.graph.initializer}
     found = [node.input[k] for k in places if k < len(node.input) and node.input[k] in initialisers]
     fitting = [name for name in found if not rank or graph.constants[name].ndim == rank]

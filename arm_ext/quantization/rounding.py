@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised weights rounded so that a layer's results, and not its weights, are near the float ones.
+"""Rounding of quantised weights that minimises the error of a layer's results instead of that of the weights.
 
     nearest: the least |W - s Q|        here: the least |X (W - s Q)| over samples X, one row of W after another
 
@@ -38,7 +38,7 @@ _BLOCK = 128
 
 @dataclass(frozen=True)
 class _RoundedLayer:
-    """A product with quantised weights.
+    """A product with quantised weights, and views of its arrays as matrices.
 
     Attributes:
         node: Node of the source model.
@@ -53,7 +53,7 @@ class _RoundedLayer:
     quantizer: QuantizerConstants
 
     def columns(self, values: Array) -> Array:
-        """Return an array of the weights' shape as [groups, K, N], K along the sum."""
+        """Return an array of the weights' shape as [groups, K, N], with K the axis that is summed over."""
         if self.node.op_type == "Conv":
             groups = int(attribute(self.node, "group", 1))
             return values.reshape(groups, len(values) // groups, -1).transpose(0, 2, 1)
@@ -67,7 +67,7 @@ class _RoundedLayer:
         return matrix.T if self._transposed else matrix
 
     def rows(self, data: Array) -> Array:
-        """Return the matrices that the weights are multiplied by, [groups, M, K]."""
+        """Return data as the matrices that the weights are multiplied by, [groups, M, K]."""
         if self.node.op_type == "Conv":
             return _patches(self.node, data, self.weights.shape)
         if self.node.op_type == "Gemm" and attribute(self.node, "transA", 0):
@@ -82,7 +82,7 @@ class _RoundedLayer:
 def rounded_weights(
     source: onnx.ModelProto, quantized: onnx.ModelProto, feeds: Iterable[Feed]
 ) -> dict[str, Array]:
-    """Return the integers of each product with weights of its own, by the node's name.
+    """Return the rounded integer weights of each Conv, Gemm and MatMul that shares its weights with no other node.
 
     Args:
         source: The float model, whose nodes have names.
@@ -102,7 +102,7 @@ def rounded_weights(
 
 
 def with_integers(quantized: onnx.ModelProto, integers: Mapping[str, Array]) -> onnx.ModelProto:
-    """Return a quantised model with other integers of the weights of nodes; nodes that are in float keep theirs."""
+    """Return a quantised model with other integer weights (node name → integers); float nodes stay unchanged."""
     model = onnx.ModelProto()
     model.CopyFrom(quantized)
     graph = QdqGraph(model)
@@ -152,7 +152,7 @@ def _rounded_layer(layer: _RoundedLayer, moment: Array) -> Array:
     scale, zero = layer.quantizer.by_element(layer.weights.shape)
     parts = (layer.weights.astype(np.float64), scale, zero.astype(np.float64))
     weights, scales, zeros = (layer.columns(np.broadcast_to(v, layer.weights.shape)) for v in parts)
-    # Symmetric int8 leaves -128 out, which some kernels count on.
+    # Symmetric int8 excludes -128, on which some kernels rely.
     limits = (-8, 7) if layer.quantizer.bits == 4 else (-127 if not zero.any() else -128, 127)
     nearest = layer.columns(layer.integers).astype(np.float64)
     made = _propagated(weights, scales, zeros, limits, moment)
@@ -163,13 +163,13 @@ def _rounded_layer(layer: _RoundedLayer, moment: Array) -> Array:
 
 
 def _error(difference: Array, moment: Array) -> Array:
-    """Return the squared error of each column's results, [groups, N], that an error of weights makes."""
+    """Return the squared error of each column's results, [groups, N], caused by a difference in weights."""
     error: Array = ((moment @ difference) * difference).sum(1)
     return error
 
 
 def _propagated(weights: Array, scales: Array, zeros: Array, limits: tuple[int, int], moment: Array) -> Array:
-    """Round row after row, those of the largest inputs first, and propagate each error to later rows.
+    """Round the rows one by one, those of the largest inputs first, and correct later rows for each error.
 
     Args:
         weights: Float weights, [groups, K, N].
@@ -203,7 +203,7 @@ def _propagated(weights: Array, scales: Array, zeros: Array, limits: tuple[int, 
 
 
 def _patches(node: NodeProto, data: Array, shape: tuple[int, ...]) -> Array:
-    """Return the inputs of each result of a convolution, [groups, results, K]."""
+    """Return the inputs that contribute to each result of a convolution, [groups, results, K]."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     rank = len(shape) - 2
     strides, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))
@@ -222,7 +222,7 @@ def _patches(node: NodeProto, data: Array, shape: tuple[int, ...]) -> Array:
 def _padding(
     given: Mapping[str, Any], sizes: tuple[int, ...], spans: list[int], strides: list[int]
 ) -> list[tuple[int, int]]:
-    """Return the padding before and behind each axis."""
+    """Return the padding before and after each axis."""
     kind = given.get("auto_pad", b"NOTSET").decode()
     rank = len(sizes)
     if not kind.startswith("SAME"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of a model's inputs, to calibrate or to compare: one array an input, the samples along its first axis."""
+"""Samples of a model's inputs, for calibration or comparison: one array per input, samples along the first axis."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.quantization.image_folder import read_images
 
-# Name of the samples' array if the model has a single input; `run --accuracy` reads the same files.
+# Name of the samples' array for a model with a single input; `run --accuracy` reads the same files.
 ONLY_INPUT = "inputs"
 
 
@@ -28,7 +28,7 @@ def read_samples(
     preprocess: Preprocess | str | Path | None = None,
     what: str = "an array an input",
 ) -> Mapping[str, npt.NDArray[Any]]:
-    """Return arrays by name, as `split_samples` takes them, and others beside them, such as "labels".
+    """Return arrays by name: those of the inputs, for `split_samples`, and others such as "labels".
 
     Args:
         data: Path of the file or folder.
@@ -70,12 +70,14 @@ def read_calibration(path: Path) -> Mapping[str, npt.NDArray[Any]]:
 def _stacked(samples: Iterable[Mapping[str, npt.ArrayLike]]) -> dict[str, npt.NDArray[Any]]:
     rows = list(samples)
     if not rows:
-        raise UsageError("data: there are no samples; expected a mapping of inputs' names to arrays for each")
+        raise UsageError(
+            "data: there are no samples; expected a mapping of input names to arrays for each sample"
+        )
     try:
         return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
     except (TypeError, KeyError, IndexError, ValueError) as err:
         raise UsageError(
-            f"data: expected samples that are all alike, each a mapping of inputs' names to arrays ({err})"
+            f"data: expected samples with the same names and shapes, each a mapping of input names to arrays ({err})"
         ) from err
 
 

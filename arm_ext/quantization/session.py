@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime on an ONNX model, for some of its tensors."""
+"""A session of onnxruntime that computes some tensors of an ONNX model."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,15 +30,15 @@ class TensorSession:
 
     @classmethod
     def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "TensorSession | None":
-        """Return a session that computes in integers, or None where onnxruntime cannot."""
+        """Return a session that computes in integers; None if onnxruntime cannot."""
         try:
             return cls(model, name, tensors, integers=True)
         except ModelError:
             return None
 
     def __call__(self, feed: Feed) -> Feed:
-        """Compute the session's tensors; entries of the feed that are no inputs of the model are ignored."""
-        if not self._tensors:  # onnxruntime would give all outputs
+        """Compute the session's tensors; entries of the feed that are not inputs of the model are ignored."""
+        if not self._tensors:  # for an empty list, onnxruntime would return all outputs
             return {}
         with self._refusing():
             found = self._session.run(
@@ -55,7 +55,7 @@ class TensorSession:
 
 
 def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str) -> Feed:
-    """Leave out layers that are no float tensors, or do not have the shapes of the tensors they are matched with.
+    """Leave out layers whose tensor is not float, or differs in shape from the source's tensor.
 
     Args:
         matching: The layers, which this changes.

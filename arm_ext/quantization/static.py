@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static quantisation into QDQ form: int8 weights per channel, activations of int8, or of int16 where it is asked for.
+"""Static quantisation to QDQ form: int8 weights per channel; int8 activations, or int16 for selected nodes.
 
 onnxruntime's quantiser does the work. This keeps the names of the float model's nodes and turns what can go wrong
 into messages. A relu that the zero point of its quantised output covers is dropped by the quantiser.
@@ -65,9 +65,9 @@ from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weight
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
     "minmax": (MinMaxCalibrater, {}),
     "percentile": (PercentileCalibrater, {"symmetric": True}),
-    # The histogram's bins as in TensorRT's calibrator, whose algorithm this is. onnxruntime's default, one bin for
-    # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
-    # other number, which is why its two halves are called here one by one.
+    # The number of bins of TensorRT's calibrator, whose algorithm this is. onnxruntime's default, one bin for each
+    # of the 128 levels, allows no choice and gives the ranges of min-max; its quantize_static accepts no other
+    # number, so its two parts are called here separately.
     "entropy": (EntropyCalibrater, {"num_bins": 2048}),
     # Only the calibrator's histograms are used; `mse_ranges` computes the ranges.
     "mse": (PercentileCalibrater, {"symmetric": True, "num_bins": 2048}),
@@ -78,14 +78,14 @@ _OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
 # The first opset whose QuantizeLinear has an axis, which weights per channel need.
 _MIN_OPSET = 13
 
-# This optimisation replaces MatMul and Add of rank 3 by Reshape, Gemm, Reshape with new names.
+# Disabled, because it replaces MatMul and Add of rank 3 by Reshape, Gemm, Reshape with new names.
 _RENAMING = ["MatMulAddFusion"]
 
 _CONVOLUTIONS, _SOFTMAXES = ("Conv", "ConvTranspose"), ("Softmax", "LogSoftmax")
 
 _NO_STEPS = OnnxStates()
 
-# Samples that a quantised model is compared with its float form on at most, spread evenly.
+# Maximum number of samples on which a quantised model is compared with its float model, spread evenly.
 _COMPARED = 64
 
 # Attention adds such numbers where it does not attend: -1e9, or the least of all floats.
@@ -94,7 +94,7 @@ _LEAST_OF_MASKS = 1e6
 # -1e4 is such a number, too, before a softmax: of values so large, int8 has a step of 8, and e^-8 is nothing.
 _LEAST_OF_MASKED_SCORES = 1e3
 
-# Levels of onnxruntime's logger: its default, and one that is never reached.
+# Severity levels of onnxruntime's logger: its default, and one that no message has.
 _WARNING, _FATAL = 2, 4
 
 
@@ -110,7 +110,7 @@ def quantize(
 
 
 class Quantizer:
-    """Quantises a float ONNX model for several sets of shapes by one calibration, so that their weights are equal.
+    """Quantises a float ONNX model for several sets of shapes with one calibration, so that all have equal weights.
 
     "percentile" (99.999 %), "entropy" and "mse" hold every activation of every sample in memory; "minmax" two numbers
     each.
@@ -136,7 +136,7 @@ class Quantizer:
         int16: Sequence[str] = (),
         float16: Sequence[str] = (),
     ) -> None:
-        """Read the model and the samples; ranges are found when they are first needed.
+        """Read the model and the samples; ranges are computed when they are first needed.
 
         Args:
             model: A path, or a loaded model, which is left as it was.
@@ -205,7 +205,7 @@ class Quantizer:
         int16: Sequence[str] = (),
         float16: Sequence[str] = (),
     ) -> onnx.ModelProto:
-        """Return the model in QDQ form, with static shapes, and without defaults of its states.
+        """Return the model in QDQ form, with static shapes, and without default values of its states.
 
         Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
 
@@ -222,7 +222,7 @@ class Quantizer:
         made_for = (shapes, list(keep_float), list(int16), list(float16))
         if self._latest is None or self._latest[0] != made_for:
             self._latest = made_for, self._quantized(*made_for)
-        # Both the measurement of accuracy and the import get this model, and each may change its copy.
+        # The measurement of accuracy and the import both get this model, and each may change its copy.
         copy = onnx.ModelProto()
         copy.CopyFrom(self._latest[1])
         return copy
@@ -243,13 +243,13 @@ class Quantizer:
             return list(self._followed_all(self._ready))
 
     def float_model(self, shapes: Shapes) -> onnx.ModelProto:
-        """Return the model to quantise, with static shapes: batch norms are folded, and states have no defaults."""
+        """Return the float model to quantise: with static shapes and folded batch norms, without default states."""
         if shapes == self._shapes:
             return self._ready
         return self._prepared(self._read(shapes))
 
     def calibration(self, method: Method, sha256: str) -> Calibration:
-        """Return how the model was quantised, and how far that is from the float model on the samples."""
+        """Return how the model was quantised, and its distance from the float model on the samples."""
         with _refusing(self._name), tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "model.onnx"
             onnx.save(self._ready, path)
@@ -282,7 +282,7 @@ class Quantizer:
         return with_int16_nodes(matching, wide)
 
     def _refuse_without_effect(self, matching: Matching, wide: Collection[str]) -> None:
-        """Refuse --int16 of a node that reads nothing quantised."""
+        """Refuse --int16 for a node that reads no quantised tensor."""
         idle = set(without_effect(matching, wide))
         for name in (name for name in self._int16 if name in idle):
             owner = next((unit.name for unit in units_of(matching) if name in unit.nodes), name)
@@ -292,11 +292,11 @@ class Quantizer:
                 else "what it reads stays in float; leave it out"
             )
             raise UsageError(
-                f"--int16 {name}: it reads no integers of its own, so that int16 would change nothing: {why}"
+                f"--int16 {name}: it reads no quantised tensor, so int16 would have no effect: {why}"
             )
 
     def _nearest(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
-        """Return the quantised model, with weights rounded to the nearest."""
+        """Return the quantised model, with weights rounded to the nearest integers."""
         if self._weights is not None:
             return quantize_weights(proto, self._weights, keep_float)
         return _insert_qdq(proto, self._ranges, keep_float)
@@ -315,8 +315,8 @@ class Quantizer:
         check_valid(proto, self._name)
         if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
             raise UsageError(
-                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); compile it as it is, or "
-                "quantise the float model that it was made of"
+                f"{self._name}: is already quantised ({len(quantized)}x {quantized[0]}); compile it unchanged, or "
+                "quantise the float model that it was quantised from"
             )
         set_input_shapes(proto, shapes)
         name_nodes(proto.graph)
@@ -329,7 +329,7 @@ class Quantizer:
                     raise UsageError(f"{option} {name}: {self._name} has no such node; {near(name, nodes)}")
         for (one, names), (other, others) in combinations(named.items(), 2):
             if both := [name for name in others if name in names]:
-                raise UsageError(f"{other} {both[0]}: is named by {one}, too; leave one of the two out")
+                raise UsageError(f"{other} {both[0]}: is also named by {one}; remove one of the two")
         for node in proto.graph.node:
             if node.name in self._float16 and node.op_type not in IN_HALVES:
                 raise UsageError(
@@ -340,7 +340,7 @@ class Quantizer:
     def _fitting(
         self, samples: Mapping[str, npt.NDArray[Any]], choices: Sequence[Shapes]
     ) -> tuple[Shapes, onnx.ModelProto, list[Feed]]:
-        """Return the first shapes that samples fit, the model with them, and the samples one by one."""
+        """Return the first shapes that the samples match, the model with these shapes, and the list of samples."""
         faults: list[str] = []
         for shapes in choices:
             proto = self._read(shapes)
@@ -356,7 +356,7 @@ class Quantizer:
         return lambda path: self._steps.follow(path, self.defaults, feeds)
 
     def _followed_all(self, proto: onnx.ModelProto) -> Iterator[Feed]:
-        """Yield the samples, each with the states that its step starts from."""
+        """Yield the samples, each with the states from which its step starts."""
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "model.onnx"
             onnx.save(proto, path)
@@ -369,11 +369,11 @@ def _rounded(value: float) -> float:
 
 @contextlib.contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Raise the quantiser's exceptions as ModelErrors, and drop what the quantiser prints."""
+    """Open a scope in which the quantiser's exceptions become ModelErrors, and its output is discarded."""
     try:
         with _quiet():
             yield
-    except (ArmExtError, OSError):  # a full disk, for example, which the command line reports
+    except (ArmExtError, OSError):  # such as a full disk, which the command line reports
         raise
     # The quantiser raises exceptions of many types, plain Exception included.
     except Exception as err:
@@ -414,7 +414,7 @@ def _calibrated(
         source = Path(scratch) / "model.onnx"
         onnx.save(proto, source)
         augmented = Path(scratch) / "augmented.onnx"
-        # create_calibrator would open a session in this process, which the model may crash.
+        # create_calibrator would open a session in this process, which the model might crash.
         calibrator = make(source, _OPERATORS, str(augmented), **options)
         calibrator.augment_graph()
         calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False), proto.graph)
@@ -449,7 +449,7 @@ def _insert_qdq(source: onnx.ModelProto, ranges: _Ranges, keep_float: Sequence[s
 
 
 def _sort_after_reads_of_subgraphs(graph: onnx.GraphProto) -> None:
-    """Move the nodes whose values a branch or loop captures before it; onnxruntime's own sort does not."""
+    """Move a branch or loop behind the nodes whose values it captures; onnxruntime's own sort ignores captures."""
     producers = {name: node for node in graph.node for name in node.output if name}
     ordered: dict[tuple[str, ...], onnx.NodeProto] = {}
     for first in graph.node:
@@ -467,7 +467,7 @@ def _sort_after_reads_of_subgraphs(graph: onnx.GraphProto) -> None:
 
 
 class _Watched:
-    """A session that notes the tensors with values of masks, and returns zeros for them.
+    """A session that records the tensors with values of masks, and returns zeros for them.
 
     Attributes:
         masks: Names of these tensors so far.
@@ -500,7 +500,7 @@ class _Watched:
 
 
 class _FeedReader:
-    """Samples in the form of onnxruntime's CalibrationDataReader."""
+    """The samples as onnxruntime's CalibrationDataReader."""
 
     def __init__(self, feeds: Iterator[Feed]) -> None:
         self._feeds = feeds
@@ -532,7 +532,7 @@ def fold_into_convolutions(proto: onnx.ModelProto) -> onnx.ModelProto:
 def _compared(
     reference: onnx.ModelProto, quantized: onnx.ModelProto, feeds: Iterable[Feed], count: int
 ) -> Accuracy:
-    """Return the distance of a quantised model from its float form in onnxruntime, on at most _COMPARED samples.
+    """Return the distance of a quantised model from its float model in onnxruntime, on at most _COMPARED samples.
 
     Args:
         reference: The float model.
@@ -562,12 +562,12 @@ def _opened(model: onnx.ModelProto) -> IsolatedSession | None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the quantiser from printing progress to stdout, and advice about its own tools to the root logger."""
+    """Suppress the quantiser's output to stdout, and its messages to the root logger."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     onnxruntime.set_default_logger_severity(_FATAL)
     try:
-        # Overflows are reported by a later error, so numpy's warnings are ignored.
+        # Overflows are reported later as errors, so numpy's warnings are ignored.
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
             yield
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration of a model with states: samples are consecutive steps, each with the states of the one before."""
+"""Calibration of a model with states: samples are consecutive steps, and each step starts from the previous states."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Feed = dict[str, Array]
 
 @dataclass(frozen=True)
 class OnnxStates:
-    """States of an ONNX model.
+    """States of an ONNX model: pairs of inputs and outputs, and initial values.
 
     Attributes:
         pairs: Name of an input → the output that is its next value.
@@ -32,7 +32,7 @@ class OnnxStates:
     initial: Mapping[str, Array] = field(default_factory=dict)
 
     def follow(self, path: Path, defaults: Mapping[str, Array], feeds: Iterable[Feed]) -> Iterator[Feed]:
-        """Yield the samples, each with the states that its step starts from.
+        """Yield the samples, each with the states from which its step starts.
 
         States that do not fit the model are left at zeros: the import refuses them later.
 

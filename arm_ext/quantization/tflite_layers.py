@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a TFLite model: the outputs of its operators, with the tensors of the float model of the same names."""
+"""Layers of a TFLite model: its operators' outputs, matched by name with tensors of the float model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,16 +29,16 @@ from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
 
-# Products, whose second and third inputs are weights and bias.
+# Products; their second and third inputs are weights and bias.
 _PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-# These operators pass values on, and with equal input and output parameters the stored integers, too.
+# These operators move elements, and with equal input and output parameters the stored integers stay the same.
 _MOVES = frozenset(
     {"EXPAND_DIMS", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE"}
 )
 
 
 class File:
-    """The first graph of a TFLite file that was checked by its import.
+    """The main graph of a TFLite file, which the import has checked.
 
     Attributes:
         name: Name of the file.
@@ -62,11 +62,11 @@ class File:
         self._numbers = {tensor_name(self._graph.Tensors(k)): k for k in range(self._graph.TensorsLength())}
 
     def kept(self, resources: Sequence[str]) -> list[int]:
-        """Return the tensors that hold states: the file's variables, and the tensors that read the named resources."""
+        """Return the tensors that hold states: the file's variables, and the tensors that read named resources."""
         return [*self.variables, *(self.resources[name] for name in resources if name in self.resources)]
 
     def code(self, operator: Any) -> str:
-        """Return an operator's kind, such as "CONV_2D"."""
+        """Return an operator's name, such as "CONV_2D"."""
         return str(operator_name(self._model, operator))
 
     def tensor_name(self, number: int) -> str:
@@ -74,7 +74,7 @@ class File:
         return tensor_name(self._graph.Tensors(number))
 
     def number(self, name: str) -> int | None:
-        """Return the number of the tensor of a name."""
+        """Return the number of the tensor with a name; None if there is none."""
         return self._numbers.get(name)
 
     def spec(self, number: int) -> TensorSpec:
@@ -92,7 +92,7 @@ class File:
         return QuantizerConstants(scale, zero.astype(spec_of(tensor).dtype), int(found.QuantizedDimension()))
 
     def constant(self, number: int) -> Array | None:
-        """Return the value of a constant."""
+        """Return the value of a constant tensor; None for others."""
         tensor = self._graph.Tensors(number)
         data = self._model.Buffers(tensor.Buffer()).DataAsNumpy()
         if isinstance(data, int):  # there is none
@@ -104,7 +104,7 @@ class File:
 
 @dataclass(frozen=True)
 class TfliteLayer:
-    """A layer, and the tensors that hold its values.
+    """A layer, with the numbers of its tensors in both models.
 
     Attributes:
         layer: The layer as reports show it.
@@ -120,7 +120,7 @@ class TfliteLayer:
 
 
 def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list[TfliteLayer], list[str]]:
-    """Return the layers in execution order, and the names of the operators that form no layer.
+    """Return the layers in execution order, and the names of operators whose outputs are no layers.
 
     Args:
         file: The model.
@@ -147,7 +147,7 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
 
 
 def _twin(file: File, against: File, number: int) -> int | None:
-    """Return the float model's counterpart of a tensor; outputs are matched by index, since converters rename them."""
+    """Return the float model's counterpart of a tensor; outputs are matched by index, as converters rename them."""
     if number in file.outputs:
         return against.outputs[file.outputs.index(number)]
     found = against.number(file.tensor_name(number))
@@ -172,7 +172,7 @@ def _variable(
 
 
 def _readers(against: File | None, twin: int | None) -> tuple[WeightedReader, ...]:
-    """Return the products of the float model that read a tensor with constant weights; channels are its last axis."""
+    """Return the float model's products that multiply a tensor by constant weights; channels are its last axis."""
     if against is None or twin is None:
         return ()
     found: list[WeightedReader] = []
@@ -182,10 +182,10 @@ def _readers(against: File | None, twin: int | None) -> tuple[WeightedReader, ..
         weights, channels = against.constant(int(operator.Inputs(1))), against.spec(twin).shape[-1]
         if weights is None or weights.dtype != np.float32:
             continue
-        # [outputs, y, x, inputs] or, of a depthwise one, [1, y, x, outputs]
+        # [outputs, y, x, inputs], or for a depthwise convolution [1, y, x, outputs]
         first = np.moveaxis(weights, -1, 0 if against.code(operator) == "DEPTHWISE_CONV_2D" else 1)
         groups = channels // first.shape[1]
-        if groups * first.shape[1] == channels:  # else it reads several pixels as one row
+        if groups * first.shape[1] == channels:  # otherwise it reads several pixels as one row
             found.append(WeightedReader(name, -1, input_channel_power(first, groups)))
     return tuple(found)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a program that PT2E quantised put back to float.
+"""Conversion of layers back to float in a program that PT2E quantised.
 
     x ─ q ─ dq ─ conv2d(dq(w)) ─ relu ─ q ─ dq ─ …    →    x ─ q ─ dq ─ conv2d(w) ─ relu ─ …
 
@@ -32,13 +32,14 @@ from arm_ext.quantization.torch_layers import (
 _WEIGHTS, _BIAS = 1, 2
 """Places of constants among the arguments of a product."""
 
-# Index of epsilon among the arguments of each form of batch normalisation; the four after the input are parameters.
+# Index of epsilon among the arguments of each variant of batch normalisation; the four after the input are
+# parameters.
 _EPSILON = {"batch_norm": 7, "_native_batch_norm_legit_no_training": 6}
 
 
 @dataclass(frozen=True)
 class TorchFloatLayers:
-    """Builds quantised programs of PT2E with some layers in float.
+    """Builds variants of a PT2E-quantised program with some layers in float.
 
     Attributes:
         matching: The quantised program and the float one.
@@ -64,13 +65,13 @@ class TorchFloatLayers:
         return [IntegerLayer(name, nodes) for name, nodes in found.items()]
 
     def modules(self, units: Collection[str]) -> tuple[str, ...]:
-        """Return the modules of the float program that compute layers, by their paths."""
+        """Return the paths of the float program's modules that compute the given layers."""
         source = {node.name: node for node in self.matching.source.program.graph.nodes}
         paths = (module_path(source[unit.name]) for unit in self.units if unit.name in units)
         return tuple(dict.fromkeys(path for path in paths if path))
 
     def with_float(self, kept: Collection[str]) -> ExportedProgram:
-        """Return the quantised program with nodes of the float program, those of whole layers, in float."""
+        """Return the quantised program with complete layers, given by nodes of the float program, in float."""
         with quiet():
             program = copy.deepcopy(self.matching.quantized.program)
         nodes = {node.name: node for node in program.graph.nodes}
@@ -96,7 +97,7 @@ class TorchFloatLayers:
         return program
 
     def _put_float_constant(self, program: ExportedProgram, dequantized: Node) -> None:
-        """Replace a dequantised weight or bias by the float program's, if that has the same product."""
+        """Replace a dequantised weight or bias by the float program's constant, if the same product reads that."""
         value = next(
             (
                 found
@@ -118,7 +119,7 @@ class TorchFloatLayers:
         _replace(program, dequantized, holder)
 
     def _constants(self, name: str) -> dict[int, torch.Tensor]:
-        """Return the constants of a product of the float program, by place, with batch normalisation folded in."""
+        """Return the constants of the float program's product, by operand index, with batch normalisation folded in."""
         matching = self.matching
         node = next((n for n in matching.source.program.graph.nodes if n.name == name), None)
         if node is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a program that PT2E quantised: its quantised tensors, with the float program's nodes of the same names.
+"""Layers of a program that PT2E quantised: its quantised tensors, matched by name with the float program's nodes.
 
     float       x ─ conv2d ─ batch_norm ─ relu ─ y
     quantised   x ─ q ─ dq ─ conv2d ─ relu ─ q ─ dq ─ y'        a layer: y' stands for y, and the three are its nodes
@@ -46,7 +46,7 @@ _ACTIVATIONS = frozenset({
     "clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6", "sigmoid", "silu", "tanh",
 })
 _UNPACKS = frozenset({"getitem"})
-# These operators pass values on, and with equal input and output parameters the stored integers, too.
+# These operators move elements, and with equal input and output parameters the stored integers stay the same.
 _MOVES = frozenset({
     "clone", "contiguous", "dropout", "expand", "flatten", "max_pool2d", "permute", "reshape", "select", "slice",
     "squeeze", "transpose", "unsqueeze", "view",
@@ -58,7 +58,7 @@ _GROUPS = 6
 
 @dataclass(frozen=True)
 class TorchLayer:
-    """A layer of a quantised program, with the nodes that hold its values there and in the float program.
+    """A layer of a quantised program, with its nodes in both programs.
 
     Attributes:
         layer: The layer as reports show it; `source` and `value` are names of nodes of the float and the quantised
@@ -77,7 +77,7 @@ class TorchLayer:
 
 @dataclass(frozen=True)
 class TorchMatching:
-    """Layers of a quantised program in the names of its float program.
+    """Matches the quantised tensors of a program with nodes of its float program.
 
     Attributes:
         quantized: The quantised program.
@@ -126,13 +126,13 @@ class TorchMatching:
         ]
 
     def _is_value(self, node: Node, returned: Collection[Node]) -> bool:
-        """Whether a node has the value of a layer: its integers, or an output in float."""
+        """Whether a node is the value of a layer: quantised integers, or a float output."""
         if _quantizes(node):
             return _quantizer(node, self.quantized) is not None
         return node in returned and node.op == "call_function" and _is_float(node) and not _converts(node)
 
     def _twin(self, root: Node) -> Node | None:
-        """Return the node of the float program that a value stands for."""
+        """Return the node of the float program that a value approximates."""
         nodes: dict[str, Node] = {node.name: node for node in self.source.program.graph.nodes}
         if root.op == "placeholder":
             places = dict(zip(self.quantized.inputs, self.source.inputs, strict=True))
@@ -150,7 +150,7 @@ class TorchMatching:
         return users[0] if is_folded else None
 
     def _layer(self, node: Node, root: Node, twin: Node, known: set[Node], *, again: bool) -> QdqLayer:
-        """Return a layer; `again` says that the same value is quantised for other readers, too."""
+        """Return a layer; `again` says that the same value is also quantised for other readers."""
         quantizer = _quantizer(node, self.quantized) if _quantizes(node) else None
         readers = [reader for reader in node.users if dequantizes(reader)]
         nodes = computed_between(twin, known)
@@ -180,7 +180,7 @@ class TorchMatching:
         )
 
     def _constants(self, anchor: Node, nodes: list[Node]) -> Iterator[Constant]:
-        """Yield a product's quantised constants with the float program's, if it has at most an activation besides."""
+        """Yield a product's quantised constants, with the float program's, if at most an activation follows."""
         twin = next((n for n in self.quantized.program.graph.nodes if n.name == anchor.name), None)
         if twin is None or any(node is not anchor and kind_of(node) not in _ACTIVATIONS for node in nodes):
             return
@@ -201,7 +201,7 @@ class TorchMatching:
                 yield Constant(role, value, source.detach().numpy(), quantizer)
 
     def _readers(self, twin: Node) -> Iterator[WeightedReader]:
-        """Yield the products of the float program that read a node with constant weights."""
+        """Yield the float program's products that multiply a node by constant weights."""
         for reader in twin.users:
             weights = reader.args[1] if len(reader.args) > 1 and kind_of(reader) in _PRODUCTS else None
             held = self.source.constants.get(weights.name) if isinstance(weights, Node) else None
@@ -214,7 +214,7 @@ class TorchMatching:
 
 
 def returning_nodes(program: ExportedProgram, names: Collection[str]) -> ExportedProgram:
-    """Return a copy of a program that also returns the values of the named nodes, after its outputs."""
+    """Return a copy of a program that returns the values of the named nodes after its own outputs."""
     with quiet():
         program = copy.deepcopy(program)
     output, specs = program.graph.output_node(), program.graph_signature.output_specs
@@ -232,7 +232,7 @@ def returning_nodes(program: ExportedProgram, names: Collection[str]) -> Exporte
 
 
 def _quantizer(node: Node, program: NodeValues) -> QuantizerConstants | None:
-    """Return the parameters of a quantize or dequantize; None if they are known at run time alone."""
+    """Return the parameters of a quantize or dequantize; None if they are known only at run time."""
     scale, zero = (_constant(value, program) for value in node.args[1:3])
     value = node.all_input_nodes[0] if dequantizes(node) else node
     dtype = dtype_name(value.meta["val"].dtype)
@@ -263,7 +263,7 @@ def _converts(node: Node) -> bool:
 
 
 def root_of(node: Node) -> Node:
-    """Return the node whose value a node has, before it was quantised."""
+    """Return the node that a value had before it was quantised."""
     while _converts(node):
         node = node.all_input_nodes[0]
     return node
@@ -289,7 +289,7 @@ def computed_between(twin: Node, known: Collection[Node]) -> list[Node]:
 
 
 def _anchor(nodes: list[Node]) -> Node | None:
-    """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
+    """Return the node after which a layer is named: a product, else a node that is no activation, else its last."""
     for kinds in (_PRODUCTS, {kind_of(node) for node in nodes} - _ACTIVATIONS - _UNPACKS):
         if found := [node for node in nodes if kind_of(node) in kinds]:
             return found[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of matrix products in 8 or 4 bits, activations in float. No samples are needed.
+"""Weights of matrix products in 8 or 4 bits with float activations, quantised without samples.
 
     MatMul(x, W)    →    MatMul(x, DequantizeLinear(Q, s))        so are the weights of Gemm
 
@@ -30,12 +30,12 @@ Array = npt.NDArray[Any]
 OPSETS: dict[WeightType, int] = {"int8": 13, "int4": 21}
 """Type of weights → the first opset with its scales: one a channel, or one a block with int4."""
 
-# The first file format with tensors of int4.
+# The first IR version with tensors of int4.
 _IR_VERSION = 10
 
 _LARGEST = {"int8": 127, "int4": 7}
-# Candidates for the integer, times the sign, of a group's largest weight: -8, or a value that saturates beyond the
-# ends.
+# Candidates for the integer of a group's largest weight, times the weight's sign: -8, or values beyond the range
+# that saturate.
 _SHARES = np.linspace(-6.5, -10.5, 17)
 
 
@@ -52,7 +52,7 @@ class WeightOnly:
     group: int
 
     def quantize(self, weights: Array) -> tuple[Array, Array]:
-        """Return integers, and their scales: one a column, or one a group of each.
+        """Return integers and their scales: one scale per column, or one per group of a column.
 
         Args:
             weights: [K, N], which is summed over K.
@@ -87,7 +87,7 @@ def quantize_weights(
     found = {node.name: axis for node, axis in products(graph) if node.name not in keep_float}
     if not found:
         raise ModelError(
-            f"{source.graph.name}: there are no weights to quantise alone: no MatMul or Gemm"
+            f"{source.graph.name}: there are no weights for weight-only quantisation: no MatMul or Gemm"
             f"{' besides those of --keep-float' if keep_float else ''} has a constant matrix of float32 as its second "
             "input; leave --weights out to quantise activations too, by --data"
         )
@@ -95,7 +95,7 @@ def quantize_weights(
         if node.name in found and not np.isfinite(graph.constants[node.input[1]]).all():
             raise ModelError(
                 f"{source.graph.name}: {node.op_type} node '{node.name}': weights '{node.input[1]}' are not "
-                "finite; mend them, or keep the node in float by --keep-float"
+                "finite; correct them, or keep the node in float by --keep-float"
             )
     model = onnx.ModelProto()
     model.CopyFrom(source)
@@ -105,7 +105,7 @@ def quantize_weights(
     for node in model.graph.node:
         if node.name in found:
             name, axis = node.input[1], found[node.name]
-            # Otherwise another product with the same weights has added the nodes.
+            # Otherwise another product with the same weights has already added the nodes.
             if (name, axis) not in done:
                 nodes.append(_dequantized(model, name, graph.constants[name], axis, how))
                 done[name, axis] = nodes[-1].output[0]
@@ -119,7 +119,7 @@ def quantize_weights(
 
 
 def with_dims_of(model: onnx.ModelProto, source: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose inputs and outputs have the source's dimensions, including dynamic ones.
+    """Return a model whose inputs and outputs have the source's declared dimensions, including dynamic ones.
 
     Args:
         model: `source` with quantised weights, for static shapes.
@@ -139,14 +139,14 @@ def with_dims_of(model: onnx.ModelProto, source: onnx.ModelProto) -> onnx.ModelP
 
 
 def int4_tensor(name: str, integers: Array) -> TensorProto:
-    """Return integers from -8 to 7 as a tensor of int4, two a byte."""
+    """Return integers from -8 to 7 as an int4 tensor, which has two elements per byte."""
     flat = np.pad(integers.ravel().astype(np.uint8) & 15, (0, integers.size % 2))
     held = (flat[::2] | flat[1::2] << 4).astype(np.uint8)
     return helper.make_tensor(name, TensorProto.INT4, integers.shape, held.tobytes(), raw=True)
 
 
 def products(graph: QdqGraph) -> Iterator[tuple[NodeProto, int]]:
-    """Yield each product with constant float32 weights, and the axis of these that it sums over."""
+    """Yield each product with constant float32 weights, and the weights' axis that it sums over."""
     for node in graph.proto.graph.node:
         if node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):
             continue
@@ -173,7 +173,7 @@ def _dequantized(model: onnx.ModelProto, name: str, weights: Array, axis: int, h
 
 
 def _group_scales(groups: Array) -> Array:
-    """Return the scales [G, N] of groups [G, B, N], each of the least squared error."""
+    """Return the scales [G, N] that minimise the squared error of groups [G, B, N]."""
     at = np.abs(groups).argmax(1)[:, None]
     extreme = np.take_along_axis(groups, at, 1)[:, 0]
     best, least = np.ones_like(extreme), np.full(extreme.shape, np.inf)
@@ -191,12 +191,12 @@ def _rounded(weights: Array, scales: Array, kind: WeightType) -> Array:
 
 
 def _nonzero(scales: Array) -> Array:
-    """Return the scales with 1 in place of 0, where all weights are zeros and any scale is right."""
+    """Return the scales with 0 replaced by 1; a scale is 0 if all its weights are zero, so that any scale is right."""
     return np.asarray(np.where(scales == 0, 1, scales), np.float32)
 
 
 def _drop_unread(graph: onnx.GraphProto, names: set[str]) -> None:
-    """Remove the named constants that nothing reads any more."""
+    """Remove those of the named constants that no node reads any more."""
     read = {name for node in graph.node for name in values_read(node)} | {v.name for v in graph.output}
     for tensor in [each for each in graph.initializer if each.name in names - read]:
         graph.initializer.remove(tensor)

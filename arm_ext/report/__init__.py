@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of what became of each source node, as records and as text."""
+"""Reports of how and where each source node is computed, as records and as text."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of all kernel calls: their operators, their multiply-accumulates, and their costs."""
+"""The rows of all kernel calls: their operators, multiply-accumulates and costs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -25,7 +25,7 @@ _WITHOUT_PRODUCTS = {
 def call_rows(
     sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes
 ) -> tuple[CallRow, ...]:
-    """Return the rows of all calls; views, which share their input's bytes and need no kernel, have none."""
+    """Return a row for each call, except views, which share their input's memory and need no kernel."""
     found: list[CallSite] = []
     made_by: dict[str, tuple[int, ...]] = {}
     reads: list[tuple[int, ...]] = []
@@ -65,7 +65,7 @@ def call_rows(
 
 
 def _macs(sites: Sequence[CallSite], kernels: Mapping[str, KernelCall], macs: Mapping[str, int]) -> list[int]:
-    """Return the multiply-accumulates of each call: those of a node are shared out among the products that hold it."""
+    """Return the multiply-accumulates of each call: those of a node are distributed over its products."""
     holders: dict[str, list[int]] = {}
     for index, site in enumerate(sites):
         for name in site.sources:
@@ -81,7 +81,7 @@ def _macs(sites: Sequence[CallSite], kernels: Mapping[str, KernelCall], macs: Ma
 
 
 def _shares(total: int, weights: Collection[int]) -> list[int]:
-    """Return `total` in parts in proportion to weights; the parts sum up to it."""
+    """Return `total` split in proportion to weights; the parts sum up to it."""
     whole, before, given = sum(weights) or 1, 0, 0
     parts = []
     for weight in weights:

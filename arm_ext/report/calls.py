@@ -18,7 +18,7 @@ CHECK = "check"
 
 
 class OtherChoice(JsonRecord):
-    """Another kernel that takes a workload, or the chosen kernel with other parameters."""
+    """Another kernel that supports a workload, or the chosen kernel with other parameters."""
 
     kernel: str = Field(description="Name of the kernel.")
     params: dict[str, Any] = Field(
@@ -67,13 +67,13 @@ class KernelCall(JsonRecord):
 
     @property
     def other_kernels(self) -> tuple[OtherChoice, ...]:
-        """Other kernels that take the workload, the cheapest first."""
+        """Other kernels that support the workload, the cheapest first."""
         return tuple(other for other in self.others if other.kernel != self.kernel)
 
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call of a kernel, as the phase `lower` leaves it.
+    """A call of a kernel after the phase `lower`.
 
     Attributes:
         symbol: The kernel's function.
@@ -99,7 +99,7 @@ class CallSite:
     reads: tuple[str, ...] = ()
 
     def moved_to(self, function: str, symbol: str) -> "CallSite":
-        """Return the call as part of another module, into which its own module was merged."""
+        """Return the call as part of the module into which its own module was merged."""
         return replace(
             self,
             symbol=symbol,
@@ -152,7 +152,7 @@ class SourceNodes:
     macs: Mapping[str, int]
 
     def anchor(self, sources: Sequence[str]) -> str:
-        """Return the source node that names a group: the one with the most MACs, or else the first operator."""
+        """Return the source node by which a group is named: the one with the most MACs, or else the first operator."""
         if not sources:
             return "-"
         found = max(sources, key=lambda name: self.macs.get(name, 0))
@@ -165,6 +165,6 @@ class SourceNodes:
         return name in self.kinds and self.kinds[name] not in CONVERSIONS
 
     def operators(self, sources: Sequence[str]) -> tuple[str, ...]:
-        """Return the operators of a group's source nodes besides that of its anchor, in the source's order."""
+        """Return the operators of a group's source nodes, except the anchor's, in the source's order."""
         anchor = self.anchor(sources)
         return tuple(self.kinds[name] for name in sources if name != anchor and self.is_operator(name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of `explain`: what each phase and each rule did, and all about one node."""
+"""The report of `explain`: what each phase and each rule did to a model, and the history of one node."""
 
 from typing import Literal
 
@@ -30,7 +30,7 @@ class Unapplied(BaseModel):
 
 
 class RuleReport(BaseModel):
-    """One rule on one model.
+    """Applications and rejections of one rule in one model.
 
     Attributes:
         rule: Name of the rule, one of NAMES.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NPU's part of the CompileReport: regions, and why every other node stays on the CPU."""
+"""The NPU's part of the CompileReport: regions, and the reason why each other node stays on the CPU."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
@@ -134,7 +134,7 @@ class NpuReport(_NpuRecord):
     )
 
     def where(self, source: str) -> tuple[Where, str]:
-        """Return where a source node that has kernels is computed, and the region, or why it is not on the NPU."""
+        """Return where a source node is computed, and the NPU region or the reason why it is not on the NPU."""
         regions = ", ".join(
             f"NPU region {region.index}" for region in self.regions if source in region.sources
         )
@@ -157,12 +157,12 @@ class NpuReport(_NpuRecord):
 
 
 def fallback_name(index: int) -> str:
-    """Return the name of the function that computes a region on the CPU."""
+    """Return the name of the function by which the CPU computes a region."""
     return f"fallback_{index}"
 
 
 def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
-    """Return one report for all shapes of a package: every region, and equal rejections of several shapes once.
+    """Return one report for all shapes of a package: all regions, and each rejection once.
 
     Args:
         reports: Reports of the shapes, at least one; regions are numbered across all of them.
@@ -195,7 +195,7 @@ def reason_table(reasons: Sequence[Reason]) -> list[str]:
 def reasons_of(
     rejections: Sequence[Diagnostic], macs: Mapping[str, int], regions: Collection[str]
 ) -> tuple[Reason, ...]:
-    """Return rejections grouped by reason, the greatest share of MACs first.
+    """Return rejections grouped by reason, the reason with the largest share of MACs first.
 
     Args:
         rejections: Operators that stay on the CPU.

@@ -36,7 +36,7 @@ _FEWER = (3, 2, 1)
 """Rows per section of report.txt: as many as fit."""
 
 _SLOWEST = 3
-_NAME = 44  # columns of a source node where a reason follows it
+_NAME = 44  # maximum columns of a source node's name before a reason
 _CLASSES = 12
 """Most labels of classes that are listed; the manifest has all."""
 
@@ -94,7 +94,7 @@ def _text(lines: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class _Finding:
-    """A row of a section: its cost, as a share of the estimated time, its layer, and a text."""
+    """A row of a section: its share of the estimated time, its layer, and a text."""
 
     share: float
     layer: str
@@ -104,7 +104,7 @@ class _Finding:
 
 @dataclass
 class _Page:
-    """The views of one report.
+    """The sections of report.txt for one report.
 
     Attributes:
         report: The report that is shown.
@@ -130,7 +130,7 @@ class _Page:
     # The package.
 
     def head(self, *, whole: bool = False) -> Iterator[str]:
-        """Yield the name, warnings, and the package in a few lines; `whole` with the slowest layers."""
+        """Yield the name, warnings, and a summary of the package; with `whole`, also the slowest layers."""
         report = self.report
         yield f"{report.model} for {report.target}"
         for warning in report.warnings:
@@ -180,7 +180,7 @@ class _Page:
         return f"by time: {said or 'no arithmetic'}{rounding}"
 
     def _macs(self) -> str:
-        """Return the share of MACs by kind of kernel, as text."""
+        """Return the share of MACs by kernel, as text."""
         macs: Counter[str] = Counter()
         for call in self.on_cpu:
             macs[call.kernel] += call.macs
@@ -191,7 +191,7 @@ class _Page:
         return f"{self.report.macs / 1e6:.2f} M" + (f": {shares}" if shares else "")
 
     def _kernels(self) -> str:
-        """Return the share of the time by kind of kernel, as text."""
+        """Return the share of the time by kernel, as text."""
         times: dict[str, float] = defaultdict(float)
         for call in self.on_cpu:
             times[call.kernel] += self._share(call)
@@ -200,7 +200,7 @@ class _Page:
         return "by time: " + ", ".join(f"{kernel} {_percent(share)}" for kernel, share in _greatest(times))
 
     def _time(self) -> str:
-        """Return the estimate of the whole model, as text."""
+        """Return the estimated cost of the complete model, as text."""
         npu, cycles = self.report.npu, sum(call.selection_cost for call in self.on_cpu)
         said = f"selection cost {cycles / 1e6:.3f} M cycles on one core"
         if npu is not None and npu.regions:
@@ -212,7 +212,7 @@ class _Page:
         return said
 
     def _slowest(self) -> str:
-        """Return the slowest layers, as text that follows the estimate."""
+        """Return the slowest layers, as text to append to the estimate."""
         npu = self.report.npu
         parts: dict[str, float] = defaultdict(float)
         for call in self.on_cpu:
@@ -243,7 +243,7 @@ class _Page:
         yield from self._samples()
 
     def costliest(self) -> Iterator[str]:
-        """Yield the table of the costliest calls, the costliest first; layers of the NPU are among them."""
+        """Yield the table of the costliest calls, the costliest first, including layers on the NPU."""
         npu = self.report.npu
         mhz = npu.npu_mhz if npu else 1.0
         rows = [(self._share(call), self._call(call)) for call in self.on_cpu]
@@ -288,10 +288,10 @@ class _Page:
             "CPU); Vela's layers, kcost in thousands of cycles of the NPU by its estimate:"
         )
         for layer in region.layers:
-            if not layer.cycles:  # counted as part of the layer before
+            if not layer.cycles:  # counted in the previous layer
                 continue
             share = 100 * layer.cycles / mhz / self.total
-            # Vela counts look-ups and sums of pools, too.
+            # Vela also counts table look-ups and pools as multiply-accumulates.
             products = any(self.nodes.macs.get(source) for source in layer.sources)
             macs = f"{layer.macs / 1e3:,.1f}" if layer.macs and products else ""
             name = self._anchor(layer.sources) if layer.sources else "(a copy of Vela's)"
@@ -300,7 +300,7 @@ class _Page:
     # Worth knowing.
 
     def worth_knowing(self, most: int | None = None) -> Iterator[str]:
-        """Yield the sections that have something to say.
+        """Yield the sections that are not empty or that this model makes relevant.
 
         Args:
             most: Rows of each section of report.txt; None for all sections.
@@ -343,7 +343,7 @@ class _Page:
         yield from ("", *wrapped("", f"{_ALL if most else ''}{_FURTHER}"))
 
     def _helps(self) -> Iterator[_Finding]:
-        """Yield changes of the model or of options, with the share of the time that they can save at most."""
+        """Yield changes of the model or of options, with the maximum share of the time that each can save."""
         quantized = any(kernel.numerics in _NUMERICS for kernel in self.report.kernels)
         facts = self.report.package
         products = [c for c in self.on_cpu if c.macs and self.kernels[c.symbol].numerics == "float"]
@@ -376,7 +376,7 @@ class _Page:
         )
 
     def _may(self, title: str) -> bool:
-        """Whether an empty section of this title is worth showing for this model."""
+        """Whether an empty section with this title is shown for this model."""
         return title != _FLOAT or any(kernel.numerics in ("qdq", "tosa") for kernel in self.report.kernels)
 
     def _left_float(self) -> Iterator[_Finding]:
@@ -387,7 +387,7 @@ class _Page:
             )
 
     def _not_on_npu(self) -> Iterator[_Finding]:
-        """Yield one finding per reason that keeps operators on the CPU, with the figures of the costliest operator."""
+        """Yield one finding per reason that keeps operators on the CPU; the text is that of the costliest operator."""
         reasons: dict[str, list[tuple[float, Diagnostic]]] = {}
         shares: dict[str, dict[int, float]] = {}
         for left in self.report.npu.rejections if self.report.npu else ():
@@ -451,7 +451,7 @@ class _Page:
                 yield _Finding(self._share(call), call.anchor, f"{call.kernel} by {tuned}")
 
     def _borders(self) -> Iterator[_Finding]:
-        """Yield why regions of the NPU end, except where they end at an operator that the CPU keeps."""
+        """Yield the reasons why NPU regions end, except at operators that the CPU keeps."""
         kept = {left.why() for left in self.report.npu.rejections} if self.report.npu else set()
         for region in self._regions():
             for border in region.borders:
@@ -461,12 +461,12 @@ class _Page:
                     yield _Finding(0.0, self._anchor(border.sources), said)
 
     def _transposes(self, call: CallRow) -> bool:
-        """Whether the model itself has a transposition at a call."""
+        """Whether the model itself has a transpose at a call."""
         operators = {self.nodes.kinds.get(name, "").lower() for name in call.sources}
         return any(word in operator for operator in operators for word in ("transpose", "permute"))
 
     def _nearly(self) -> Iterator[_Finding]:
-        """Yield one finding per kernel and reason why it declined calls of its kind."""
+        """Yield one finding per kernel and reason for which the kernel declined calls of a workload that it is for."""
         found: dict[tuple[str, str], list[CallRow]] = {}
         for call in self.on_cpu:
             kernel = self.kernels[call.symbol]
@@ -501,7 +501,7 @@ class _Page:
         return self.nodes.anchor(sources)
 
     def _cost(self, call: CallRow) -> float:
-        """Return the cost of a call: cycles, or microseconds where an NPU does a part of the work."""
+        """Return the cost of a call: cycles, or with an NPU region microseconds."""
         npu = self.report.npu
         return call.selection_cost / npu.cpu_mhz if npu is not None and npu.regions else call.selection_cost
 
@@ -561,7 +561,7 @@ def _findings(found: Sequence[_Finding], most: int) -> Iterator[str]:
 
 
 def _table(rows: Sequence[tuple[str, ...] | str], align: str, flexible: int) -> Iterator[str]:
-    """Yield rows as aligned columns, the flexible one as wide as the page allows; text spans all columns."""
+    """Yield rows as aligned columns; the flexible column gets the remaining width, and a text spans all columns."""
     cells = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rest = sum(widths) - widths[flexible] + 2 * (len(widths) - 1)
@@ -583,7 +583,7 @@ def _percent(share: float) -> str:
 
 
 def _distances(calibration: Calibration) -> Iterator[str]:
-    """Return the distances of a quantised model's outputs from the float model's."""
+    """Yield the distances of a quantised model's outputs from the float model's."""
     found = (
         (f"{calibration.compared} calibration samples", calibration.distance),
         ("self-test", calibration.selftest),

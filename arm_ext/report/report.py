@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CompileReport: where and by which kernel each source node runs, and why not elsewhere."""
+"""CompileReport: where and by which kernel each source node is computed, and why not elsewhere."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class NodeRow(JsonRecord):
 
 
 class PackageFacts(JsonRecord):
-    """The package as a whole."""
+    """Facts about the complete package."""
 
     features: tuple[str, ...] = Field(
         description="Instruction-set extensions of the target, by LLVM's names."
@@ -101,7 +101,7 @@ class CompileReport(JsonRecord):
         return counted(len(on_cpu), "kernel call") + (f": {by_kernel}" if by_kernel else "")
 
     def region_of(self, call: CallRow) -> NpuRegion | None:
-        """Return the region for the NPU whose fallback on the CPU a call belongs to, or None."""
+        """Return the NPU region whose computation on the CPU a call belongs to; None if there is none."""
         regions = self.npu.regions if self.npu else ()
         name = call.function.rpartition("/")[2]
         return next((region for region in regions if fallback_name(region.index) == name), None)
@@ -188,8 +188,8 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
             mac_share=share,
             reason=why if where == "npu" else "constant at compile time, or needs no computation",
         )
-    # A node that spreads over several kernels (weights prepared in one, used in another) is described by the first
-    # that a hand-written kernel serves, else by the first of a family, else by the first.
+    # A node that several kernels compute (one prepares weights, another uses them) is described by its first
+    # hand-written kernel, else by the first of a kernel family, else by the first.
     main = min(
         calls, key=lambda call: (call.kernel == CHECK, call.kernel == GENERIC, call.kernel in families.NAMES)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with a run-time batch size: the model of one sample, run for each."""
+"""Models with a run-time batch size: the model for one sample, run once per sample."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,10 @@ def batched(
     """
     try:
         several = import_for(bucket.with_batch(SELFTEST_SAMPLES))
-    except (ModelError, UsageError) as err:  # it was made for one sample, and has that in its reshapes
+    except (
+        ModelError,
+        UsageError,
+    ) as err:  # the model was exported for one sample, which its reshapes contain
         raise _not_apart(bucket, f"it does not take {SELFTEST_SAMPLES} of them ({err})") from err
     inputs = tuple(
         replace(spec, batch=bucket.batch) if spec.name in bucket.batched else spec for spec in several.inputs
@@ -50,7 +53,7 @@ def batched(
 
 
 def with_samples(inputs: tuple[TensorSpec, ...]) -> list[int]:
-    """Return the indices of the inputs that have a batch axis."""
+    """Return the indices of the inputs with a batch axis."""
     return [index for index, spec in enumerate(inputs) if spec.batch]
 
 

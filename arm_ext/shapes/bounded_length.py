@@ -43,14 +43,15 @@ def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
     for option, value in given.items():
         if buckets[0].length and value:
             raise UsageError(
-                f"a package of any '{buckets[0].length}' cannot have {option}; list sizes in its place, as {{64,128}}"
+                f"{option} cannot be combined with a bounded size ('{buckets[0].length}'); list the sizes instead "
+                f"of the bound, as {{64,128}}"
             )
 
 
 def of_any_length(
     model: ImportedModel, bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]
 ) -> ImportedModel:
-    """Return the model for any length up to the bound; its `mod` still has the self-test's length.
+    """Return the model for any length up to the bound; its `mod` still has the length of the self-test.
 
     Args:
         model: The model for the self-test's length.
@@ -93,7 +94,7 @@ def run_lengths(
     results = {length: PhaseResult(mod) for length, mod in model.lengths.items()}
     largest, before = max(results), IMPORT
     for phase in (phase.name for phase in up_to("fuse")):
-        if phase == "fuse":  # no constant is folded from here on
+        if phase == "fuse":  # no constants are folded after this phase
             grown = slice_growing({length: result.mod for length, result in results.items()})
             results = {length: replace(result, mod=grown[length]) for length, result in results.items()}
         results = {
@@ -111,7 +112,7 @@ def run_lengths(
 
 
 def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
-    """Merge the models of single lengths into one, with the findings of the largest."""
+    """Merge the results for single lengths into one model, with the records of the longest."""
     modules = [result.mod for result in results.values()]
     found = merge_lengths(modules, tuple(results), bucket.length)
     if isinstance(found, Diagnostic):
@@ -120,12 +121,12 @@ def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
 
 
 def _long(bucket: Bucket) -> tuple[int, ...]:
-    """Return long lengths, odd and even ones; a property that holds for all of them holds for those between."""
+    """Return long lengths, both odd and even; a property of all of them is taken to hold for the lengths between."""
     return bucket.largest, bucket.largest - 1, bucket.largest * 2 // 3
 
 
 def _takes_one(bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]) -> bool:
-    """Whether the model takes a length of 1, which may be too short for a reflection or a window."""
+    """Whether the model supports a length of 1, which may be too short for a reflection or a window."""
     try:
         import_for(bucket.with_length(1))
     except (ModelError, UsageError):
@@ -141,7 +142,7 @@ def _imported(bucket: Bucket, length: int, import_for: Callable[[Shapes], Import
 
 
 def _walked(modules: Sequence[tvm.IRModule]) -> Diagnostic | None:
-    """Return why a recurrent layer keeps the modules from being merged: its kernel has one number of steps."""
+    """Return a rejection if a recurrent layer prevents the merge: its kernel has a fixed number of steps. Else None."""
     first, *others = modules
     for binding in bindings_of(first["main"]):
         for name in global_callees(binding.value) if isinstance(binding.value, relax.Call) else ():

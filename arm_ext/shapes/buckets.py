@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consistency checks of a package's buckets, and buckets of several frame sizes."""
+"""Checks that a package's buckets are consistent, and buckets for several frame sizes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from arm_ext.shapes.given import Bucket
 
 
 def with_frames(buckets: Sequence[Bucket], preprocess: Preprocess | None) -> tuple[Bucket, ...]:
-    """Return the buckets; a single bucket is repeated for each frame size of a list.
+    """Return the buckets; a single bucket is repeated for each frame size in a list.
 
     Raises:
         UsageError: An input has another number of frames than there are buckets.
@@ -35,7 +35,7 @@ def with_frames(buckets: Sequence[Bucket], preprocess: Preprocess | None) -> tup
 
 
 def counted_inputs(buckets: Sequence[Bucket]) -> tuple[str, ...]:
-    """Return the inputs whose batch size --shape lists or names."""
+    """Return the inputs whose batch size is a list or a name in --shape."""
     first = buckets[0]
     listed = (
         name for name, dims in first.shapes.items() if dims and len({b.shapes[name][0] for b in buckets}) > 1

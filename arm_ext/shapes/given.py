@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of --shape: sizes, lists of sizes, and names of run-time sizes.
+"""Parsing of --shape: sizes, lists of sizes, and names of sizes that are known only at run time.
 
-    1,3,224,224     one size each
-    1,{64,128,256}  a bucket each: main chooses by the shape that it is given
+    1,3,224,224     one fixed size per dimension
+    1,{64,128,256}  one bucket per listed size; at run time, main chooses by the input's shape
     n,3,224,224     any number of samples
-    1,n<=512        any size up to that one; the same wherever the name stands
+    1,n<=512        any size up to 512; all dimensions of one name have the same size
 
-Lists of several inputs, or of one, are of one length and go together position by position: x=1,{8,16} with y={8,16},4
+All lists have the same length and are combined by position: x=1,{8,16} with y={8,16},4
 are the buckets x=1,8 y=8,4 and x=1,16 y=16,4.
 """
 
@@ -63,7 +63,7 @@ class Bucket:
     open: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
 
     def with_length(self, length: int) -> "Shapes":
-        """Return the shapes with a number in place of the bounded length."""
+        """Return the shapes with the bounded length replaced by a number."""
         return {
             name: tuple(
                 length if axis in self.open.get(name, ()) else size for axis, size in enumerate(shape)
@@ -72,7 +72,7 @@ class Bucket:
         }
 
     def with_batch(self, samples: int) -> "Shapes":
-        """Return the shapes with a batch size."""
+        """Return the shapes with the batch size replaced by a number."""
         first = dict.fromkeys(self.batched, samples)
         return {
             name: (first.get(name, shape[0]), *shape[1:]) if shape else shape
@@ -95,7 +95,7 @@ def parse_dims(text: str) -> tuple[Dim, ...]:
 
 
 def dims_text(dims: Sequence[Dim]) -> str:
-    """Return one input's dimensions as `parse_dims` reads them."""
+    """Return an input's dimensions as text that `parse_dims` reads."""
     return ",".join(_braces(dim) if isinstance(dim, tuple) else str(dim) for dim in dims)
 
 
@@ -107,7 +107,7 @@ def _plain(text: str) -> int | str:
 
 
 def _size(text: str) -> int:
-    """Return a size given in decimal digits; int() alone also takes 1_0 and digits of other scripts."""
+    """Return a size given in decimal digits; int() alone would also accept 1_0 and digits of other scripts."""
     if not _SIZE.fullmatch(text.strip()):
         raise ValueError(text)
     return int(text)
@@ -118,7 +118,7 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
 
     Raises:
         UsageError: Lists differ in length, are empty or repeat a size; a named dimension has no bound and is not the
-            first; or a bound stands beside other names or lists.
+            first; or a bound is combined with other names or lists.
     """
     if not isinstance(given or {}, Mapping):
         raise UsageError(f"shapes={given!r}: must be a dict of input names and shapes")
@@ -131,11 +131,13 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
         return (Bucket("", {name: _sizes(dims, 0) for name, dims in shapes.items()}, batch, batched),)
     if len({len(sizes) for sizes in lists}) > 1 or not lists[0]:
         text = " and ".join(map(_braces, lists))
-        raise UsageError(f"--shape: {text} must be of one length: they go together position by position")
+        raise UsageError(
+            f"--shape: the lists {text} must have the same length, since they are combined position by position"
+        )
     if len(lists[0]) > _MOST_BUCKETS:
         raise UsageError(
-            f"--shape: {len(lists[0])} shapes; a package is compiled for each, and has {_MOST_BUCKETS} at most: give a "
-            "bound in the place of the list, as 'n<=512'"
+            f"--shape: {len(lists[0])} shapes; a package is compiled for each, for at most {_MOST_BUCKETS}: give a "
+            "bound instead of the list, as 'n<=512'"
         )
     chosen = list(zip(*dict.fromkeys(lists), strict=True))
     if repeated := [sizes for sizes in chosen if chosen.count(sizes) > 1]:
@@ -147,29 +149,27 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
 
 
 def static_shapes(given: Given | None, verb: str) -> "Shapes":
-    """Return the shapes for a command that takes one set of static shapes.
+    """Return the shapes for a command that supports only one set of static shapes.
 
     Raises:
         UsageError: As `buckets_of`; there are several, or a named dimension.
     """
     buckets = buckets_of(given)
     if len(buckets) > 1 or buckets[0].batch or buckets[0].length:
-        raise UsageError(
-            f"{verb} takes one shape an input: name one of the sizes in the place of a list or name"
-        )
+        raise UsageError(f"{verb} needs one shape per input: give one size instead of a list or name")
     return buckets[0].shapes
 
 
 def _dims(name: str, dims: str | Sequence[int | str | Sequence[int]]) -> tuple[Dim, ...]:
     if not isinstance(dims, str | Sequence):
-        raise UsageError(f"shapes: {dims!r} of input {name} is no shape, such as [1, 64] or '1,64'")
+        raise UsageError(f"shapes: {dims!r} of input {name} is not a shape, such as [1, 64] or '1,64'")
     if not isinstance(dims, str):
         return tuple(_dim(name, dim) for dim in dims)
     try:
         return parse_dims(dims)
     except ValueError:
         raise UsageError(
-            f"shapes: {dims!r} of input {name} is no shape, such as '1,64' or '1,n<=512'"
+            f"shapes: {dims!r} of input {name} is not a shape, such as '1,64' or '1,n<=512'"
         ) from None
 
 
@@ -178,18 +178,16 @@ def _dim(name: str, dim: int | str | Sequence[int]) -> Dim:
         return dim
     if isinstance(dim, list | tuple) and all(isinstance(size, int) for size in dim):
         return tuple(dim)
-    raise UsageError(
-        f"shapes: {dim!r} of input {name} is no size, which is a number, a name or a list of numbers"
-    )
+    raise UsageError(f"shapes: {dim!r} of input {name} is not a size: a number, a name or a list of numbers")
 
 
 def _sizes(dims: Sequence[Dim], position: int) -> tuple[int, ...]:
-    """Return the sizes in the bucket at a position; 1 sample, if the number of samples has a name."""
+    """Return the sizes in the bucket at a position; a named number of samples is 1."""
     return tuple(1 if isinstance(d, str) else d[position] if isinstance(d, tuple) else d for d in dims)
 
 
 def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the number of samples, and the inputs that have it as their first dimension."""
+    """Return the name of the number of samples, and the inputs whose first dimension it is."""
     names = {dim for dims in shapes.values() for dim in dims if isinstance(dim, str)}
     for name, dims in shapes.items():
         if inner := [dim for dim in dims[1:] if isinstance(dim, str)]:
@@ -208,16 +206,16 @@ def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
 
 
 def _with_bound(shapes: Mapping[str, Sequence[Dim]]) -> Bucket:
-    """Return the bucket for any size up to a bound."""
+    """Return the bucket for all sizes up to a bound."""
     texts = {dim for dims in shapes.values() for dim in dims if not isinstance(dim, int)}
     if len(texts) > 1:
         both = " and ".join(sorted(_braces(dim) if isinstance(dim, tuple) else dim for dim in texts))
-        raise UsageError(f"--shape: {both}: a size with a bound goes together with fixed sizes alone")
+        raise UsageError(f"--shape: {both}: a size with a bound can be combined only with fixed sizes")
     (text,) = texts
     name, _, bound = str(text).partition(_UP_TO)
     largest = int(bound)
     if largest < _LEAST_LARGEST:
-        raise UsageError(f"--shape: {text}: {_LEAST_LARGEST} is the least bound; list the sizes in its place")
+        raise UsageError(f"--shape: {text}: the minimum bound is {_LEAST_LARGEST}; list the sizes instead")
     axes = {given: tuple(k for k, dim in enumerate(dims) if dim == text) for given, dims in shapes.items()}
     sizes = {
         given: tuple(0 if dim == text else int(str(dim)) for dim in dims) for given, dims in shapes.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variants of a model: one for each bucket of shapes, merged into one module that dispatches by shape."""
+"""Variants of a model, one per bucket of shapes, merged into one module that dispatches by shape."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ MAIN = "main"
 
 @dataclass
 class Variant:
-    """A model for the shapes of one bucket, with the results of the phases.
+    """A model for the shapes of one bucket, with the results of its phases.
 
     Attributes:
         bucket: The shapes that the variant is for.
@@ -71,7 +71,7 @@ class Variant:
 
     @cached_property
     def macs(self) -> dict[str, int]:
-        """Return, by source node, the MACs of one inference on the self-test's samples, without removed channels."""
+        """Return source node → MACs of one inference on the self-test's samples, without removed channels."""
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
         macs = count_macs(self.model.mod)
         for each in self.result.removed:
@@ -86,14 +86,14 @@ class Variant:
         return check_of(self.model, self.options.precision, self.result.left_float)
 
     def release_weights(self) -> None:
-        """Free the imported model's weights, which no step needs after the phases and `expected` of the self-test."""
-        _ = self.macs, self.check  # computed from the imported model
+        """Free the imported model's weights, which are not needed after the phases and the self-test's `expected`."""
+        _ = self.macs, self.check  # these are computed from the imported model
         self.model = replace(
             self.model, mod=tvm.IRModule({}), reference=_released, float_reference=None, for_npu=None
         )
 
     def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
-        """Make the variant's planned function accept any batch size or bounded length, as its bucket says."""
+        """Make the variant's planned function accept any batch size or bounded length, as its bucket requires."""
         if self.bucket.length:
             taken = ", ".join(spec.describe() for spec in self.model.inputs)
             if self.model.least > 1:
@@ -103,11 +103,11 @@ class Variant:
         return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def _shares_phases(self) -> bool:
-        """Whether the self-test can share the first phases: there are no rules of the user and no bounded length."""
+        """Whether the self-test can reuse the first phases: there are no user rules and no bounded length."""
         return not (self.options.more_rules or self.bucket.length)
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
-        """Run the phases; of several buckets, each dumps to its own folder in `output`."""
+        """Run the phases; with several buckets, each dumps to its own folder in `output`."""
         dump = None if output is None else PhaseDump(output, self.bucket.label)
         if self.bucket.length:
             steps = run_lengths(self.model, self.bucket, self.options, dump)
@@ -125,7 +125,7 @@ class Variant:
 
 
 def _released(_inputs: Sequence[npt.NDArray[Any]]) -> Never:
-    raise InternalError("a model was asked for its reference after its weights were released")
+    raise InternalError("a model's reference was called after its weights had been released")
 
 
 @dataclass
@@ -143,14 +143,14 @@ class MergedVariants:
     memory: Memory
 
     def release_weights(self) -> None:
-        """Free the weights of all modules, which no step needs after linking and our part of the self-test."""
+        """Free the weights of all modules, which are not needed after linking and computing the self-test."""
         self.result = replace(self.result, mod=tvm.IRModule({}))
         for variant in self.variants:
             variant.result = replace(variant.result, mod=tvm.IRModule({}))
 
     @property
     def largest(self) -> Variant:
-        """The variant with the greatest peak memory; of equal ones, that with the largest inputs."""
+        """The variant with the maximum peak memory; of equal ones, that with the largest inputs."""
 
         def size(variant: Variant) -> tuple[int, int]:
             return variant.memory.peak_activation_bytes, sum(each.nbytes for each in variant.inputs)
@@ -159,7 +159,7 @@ class MergedVariants:
 
     @property
     def calls(self) -> list[CallSite]:
-        """The kernel calls of the largest variant, by the kernels' names in the module."""
+        """The kernel calls of the largest variant, with the kernels' names in the merged module."""
         if len(self.variants) == 1:
             return list(self.result.calls)
         name = self.largest.name
@@ -171,7 +171,7 @@ class MergedVariants:
         return SELFTEST if variant is self.largest else f"selftest_{variant.bucket.label}.npz"
 
     def buckets(self) -> list[BucketInfo]:
-        """Return the manifest's entries for the buckets; none if there is a single variant."""
+        """Return the manifest's entries for the buckets; () if there is a single variant."""
         if len(self.variants) == 1:
             return []
         return [

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object files that hold data alone, in the form that LLVM gives a constant; LLVM would copy it several times."""
+"""Object files that contain only data, in the form that LLVM gives a constant.
+
+LLVM itself would copy it several times.
+"""
 
 import struct
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import BinaryIO
 
-# Names and values as in elf.h and in the ABIs of the two architectures.
+# Names and values of elf.h and the ABIs of the two architectures.
 _HEADER, _SECTION, _SYMBOL = (struct.Struct(form) for form in ("<16sHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ"))
 _IDENTITY = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")  # ELFCLASS64, ELFDATA2LSB, EV_CURRENT
 _ET_REL, _EV_CURRENT = 1, 1
@@ -14,9 +17,9 @@ _MACHINES = {"aarch64": 183, "x86_64": 62}
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB = 1, 2, 3
 _SHF_ALLOC, _SHF_X86_64_LARGE = 2, 0x10000000
 _SHN_ABS = 0xFFF1
-_LOCAL_FILE, _LOCAL, _GLOBAL_OBJECT = 0x04, 0x00, 0x11  # binding and type of a symbol
+_LOCAL_FILE, _LOCAL, _GLOBAL_OBJECT = 0x04, 0x00, 0x11  # binding and type of the symbol
 _STRINGS, _DATA, _SYMBOLS = 1, 2, 4  # sections
-# x86-64 code addresses 2 GB of data relative to itself; larger data is in a separate section.
+# x86-64 code can address 2 GB of data relative to itself; larger data is in a separate section.
 _LARGE = 1 << 30
 
 

@@ -23,11 +23,11 @@ from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SME, SVE, SVE2, SVE_W
 
 _SCALABLE = re.compile(r"\b[zp]\d")  # a register of SVE
 _ARRAY = re.compile(r"\bza")  # the array of SME
-_HALF = re.compile(r"\bh\d|\.[248]?h\b")  # half-precision, in HALF's mnemonics alone
+_HALF = re.compile(r"\bh\d|\.[248]?h\b")  # half precision, for mnemonics in HALF only
 _QUAD = re.compile(r"\.q\b")
-_SYSTEM_REGISTER = re.compile(r"\b(fpcr|fpsr|nzcv|tpidr_el0)\b")  # accessible to programs on Armv8.0-A
+_SYSTEM_REGISTER = re.compile(r"\b(fpcr|fpsr|nzcv|tpidr_el0)\b")  # system registers accessible on Armv8.0-A
 
-# The operands that make a form SVE2, of mnemonics that SVE has in other forms: unpredicated multiply, indexed
+# Operands by which SVE2 forms differ from SVE forms of the same mnemonic: unpredicated multiply, indexed
 # multiply-add, predicated saturating add, two-register permutes, and gathers that bypass the cache.
 _SVE2_OPERANDS = {
     **dict.fromkeys(("mul", "smulh", "umulh"), re.compile(r"z\S+, z\S+, z")),
@@ -37,8 +37,8 @@ _SVE2_OPERANDS = {
     "tbl": re.compile(r".*\{z\S+, z"),
     **{f"{op}nt1{size}": re.compile(r".*\[z") for op in ("ld", "st") for size in "bhwd"},
 }
-# SVE instructions that on 128-bit elements need f64mm or sve2-aes, and on 64-bit tiles sme-f64f64 or sme-i16i64, which
-# no profile can have.
+# SVE instructions that need f64mm or sve2-aes for 128-bit elements, and sme-f64f64 or sme-i16i64 for 64-bit tiles;
+# no profile can have these features.
 _NO_QUAD = frozenset({"trn1", "trn2", "uzp1", "uzp2", "zip1", "zip2", "pmullb", "pmullt"})
 _NO_DOUBLE_TILE = re.compile(r"za\d\.d")
 _TILE_SUMS = frozenset(m for m in SME if m.endswith(("mopa", "mops", "addha", "addva")))
@@ -143,7 +143,7 @@ def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:
     decoder.skipdata = True
     for start, words in _code(elf):
         first = np.sort(np.unique(words, return_index=True)[1])
-        # Operands that are relative to the address come out wrong; no feature depends on them.
+        # Operands relative to the address are decoded wrongly, but no feature depends on them.
         decoded = decoder.disasm_lite(words[first].tobytes(), start)
         for index, (_, _, mnemonic, operands) in zip(first, decoded, strict=True):
             yield start + _WORD * int(index), mnemonic, operands

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The A64 mnemonics known to the ISA check, by required feature, as capstone 5 spells them.
 
-A mnemonic stands in more than one set when its forms differ (`add` of NEON and of SVE); `isa.py` tells the forms apart
-by their operands. What only an operating system may execute, and what no profile can have, stands in none.
-Source: Arm ARM DDI 0487. Checked against llvm-mc 19 on 40 million random words: what a set allows, LLVM decodes with
-that feature and refuses without it.
+A mnemonic is in several sets if several extensions have it (`add` of NEON and of SVE); `isa.py` distinguishes the
+instructions by their operands. Instructions that only an operating system may execute, or that no profile can have, are
+in no set.
+Source: Arm ARM DDI 0487. Checked against llvm-mc 19 on 40 million random words: LLVM decodes the instructions of a
+set with its feature, and refuses them without it.
 """
 
 
@@ -12,7 +13,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Armv8.0-A with NEON, and hints (pointer authentication and branch targets among them), which older cores skip.
+# Armv8.0-A with NEON, and hints (including pointer authentication and branch targets), which older cores skip.
 BASE = _names(
     """
     abs adc adcs add addhn addhn2 addp adds addv adr adrp and ands asr autia1716 autiasp autiaz
@@ -45,7 +46,7 @@ BASE = _names(
     """
 )
 
-# Mnemonics among BASE and FEATURES that need fullfp16 as well if an operand has half precision.
+# Mnemonics among BASE and FEATURES that also need fullfp16 if an operand has half precision.
 HALF = _names(
     """
     fabd fabs facge facgt fadd faddp fcadd fccmp fccmpe fcmeq fcmge fcmgt fcmla fcmle fcmlt fcmp fcmpe
@@ -96,7 +97,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "sm4": _names("sm3partw1 sm3partw2 sm3ss1 sm3tt1a sm3tt1b sm3tt2a sm3tt2b sm4e sm4ekey"),
 }
 
-# SVE forms, on z and p registers or counting their elements.
+# SVE forms, on z and p registers, or counting elements of them.
 SVE = _names(
     """
     abs add addpl addvl adr and ands andv asr asrd asrr bic bics brka brkas brkb brkbs brkn brkns brkpa
@@ -121,7 +122,7 @@ SVE = _names(
     """
 )
 
-# Mnemonics of SVE2; for those that SVE has, too, isa.py distinguishes the forms.
+# Mnemonics of SVE2; isa.py distinguishes the forms of those that SVE also has.
 SVE2 = _names(
     """
     adclb adclt addhnb addhnt addp bcax bsl bsl1n bsl2n cadd cdot cmla eor3 eorbt eortb ext faddp fcvtlt

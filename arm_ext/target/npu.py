@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Ethos-U accelerators that --npu takes, as data.
+"""The Ethos-U accelerators that --npu supports, as data.
 
 Micro-block shapes, shared-RAM sizes and weight streams: Vela 5.2, regor/architecture/{ethosu55,ethosu65,ethosu85}.
 """
@@ -62,11 +62,11 @@ class Accelerator:
 
     @property
     def has_linux_driver(self) -> bool:
-        """Whether mainline Linux drives it (drivers/accel/ethosu, from 6.19 on): U65 and U85."""
+        """Whether mainline Linux has a driver for it (drivers/accel/ethosu, from 6.19 on): for U65 and U85."""
         return self.family != "u55"
 
     def matches_config(self, word: int) -> bool:
-        """Whether a CONFIG register value (as in a command stream's header) is of this accelerator.
+        """Whether a CONFIG register value (as in a command stream's header) belongs to this accelerator.
 
         Bits 0-3 hold log2 of the MACs a cycle, bits 28-31 the product.
         """
@@ -92,7 +92,7 @@ ACCELERATORS: dict[str, Accelerator] = {
 
 
 def resolve_npu(name: str) -> Accelerator:
-    """Return the accelerator of a name.
+    """Return the accelerator with a name.
 
     Raises:
         UsageError: No accelerator has this name; the message lists near ones.

@@ -21,8 +21,8 @@ AARCH64 = "aarch64-linux-gnu"
 NEON_BITS = 128
 """Bits of a vector register without SVE."""
 
-# The instruction-set features that --mattr changes, a profile lists and the ISA gate tells apart, by LLVM's
-# names. What LLVM lists of a CPU beyond them (tuning, system registers) changes no instruction of a model.
+# The instruction-set features that --mattr can change, profiles list and the ISA check distinguishes, by LLVM's
+# names. LLVM's other features of a CPU (tuning, system registers) do not change a model's instructions.
 ISA_FEATURES = frozenset(
     {
         *("aes", "altnzcv", "bf16", "complxnum", "crc", "dotprod", "flagm", "fp16fml", "fptoint", "fullfp16"),
@@ -44,14 +44,15 @@ ISA_FEATURES = frozenset(
     }
 )
 
-# CPUs without SVE of qemu-aarch64 7.2, fewest features first (its target/arm/cpu64.c); `max` has all others.
+# CPUs without SVE of qemu-aarch64 7.2, those with the fewest features first (its target/arm/cpu64.c); `max` has all
+# others.
 _QEMU_CPUS = {
     "cortex-a72": frozenset({"aes", "crc", "sha2"}),
     "cortex-a76": frozenset({"aes", "crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm", "sha2"}),
 }
 _QEMU_SVE = {128: "sve128=on,sve256=off,sve512=off", 256: "sve256=on,sve512=off"}
 
-# LLVM's CPU with an architecture's least features.
+# LLVM's name of the CPU with an architecture's minimum of features.
 _GENERIC_CPU = {"aarch64": "generic", "x86_64": "x86-64"}
 
 
@@ -117,7 +118,7 @@ def _meant(name: str) -> str:
 
 
 def resolve(name: str, mattr: str | None = None) -> Profile:
-    """Return the profile of a name, with features added and removed.
+    """Return the profile with a name, with features added and removed.
 
     Adding a feature adds what it implies, removing one removes what implies it (without sve no sve2).
 
@@ -189,7 +190,7 @@ def _with_features(profile: Profile, features: Iterable[str]) -> Profile:
 
 
 def _qemu_cpu(core: Core) -> str:
-    """Return the emulated CPU with the fewest features beyond the core's."""
+    """Return QEMU's CPU that has the core's features and the fewest others."""
     wanted = set(core.features)
     for cpu, features in _QEMU_CPUS.items():
         if wanted <= features:
@@ -204,7 +205,7 @@ def _profile(name: str, core: str, note: str) -> Profile:
 
 @functools.cache
 def _host_flags() -> dict[str, bool]:
-    """Return the features that LLVM knows of this machine's architecture, and whether each is present."""
+    """Return the features of this machine's architecture that LLVM knows: name → whether it is present."""
     flags = _global("tvm.codegen.llvm.GetHostCPUFeatures")()
     return {str(name): bool(present) for name, present in flags.items()}
 
@@ -215,13 +216,13 @@ def _known_features(triple: str) -> frozenset[str]:
 
 @functools.cache
 def _llvm_features(triple: str, cpu: str, *mattr: str) -> frozenset[str]:
-    """Return every feature that LLVM turns on for a CPU and mattr, tuning flags included."""
+    """Return every feature that LLVM enables for a CPU and mattr, including tuning flags."""
     target = _target({"kind": "llvm", "mtriple": triple, "mcpu": cpu, "mattr": list(mattr)})
     return frozenset(str(name) for name in _global("target.llvm_get_cpu_features")(target))
 
 
 def _implied(triple: str, feature: str) -> frozenset[str]:
-    """Return a feature and those that LLVM turns on with it."""
+    """Return a feature and those that LLVM enables with it."""
     generic = _GENERIC_CPU[triple.split("-", maxsplit=1)[0]]
     added = _llvm_features(triple, generic, f"+{feature}") - _llvm_features(triple, generic)
     return (added & _known_features(triple)) | {feature}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver that links model.so and compiles C libraries: the pinned ziglang, or another by --cc.
+"""The compiler driver that links model.so and compiles C libraries: the pinned ziglang, or another one by --cc.
 
 zig is the compiler of our own C and C++, too.
 """
@@ -27,34 +27,35 @@ from arm_ext.common.faults import disk_fault
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import child_section
 
-# The version that pyproject.toml pins: the linker decides bytes of model.so.
+# The version that pyproject.toml pins, because bytes of model.so depend on the linker.
 ZIGLANG = "0.17.0"
 
-# glibc of Debian 10 and RHEL 8, the floor of the manylinux_2_28 wheels of the runtime that loads model.so.
+# glibc of Debian 10 and RHEL 8, the minimum of the manylinux_2_28 wheels of the runtime that loads model.so.
 GLIBC = "2.28"
 
-# TVM's objects carry DWARF that says nothing of the model and doubles a small model.so. Its kernels are local
-# symbols, and zig turns --strip-debug into --strip-all, so the sections are discarded by name instead.
-# .comment is the linker's name, which stands in the manifest.
+# TVM's objects contain DWARF that does not describe the model and doubles a small model.so. Its kernels are local
+# symbols, and zig turns --strip-debug into --strip-all, so the sections are discarded by name instead. .comment is
+# the linker's name, which the manifest also has.
 _DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AFTER .dynamic;\n"
 
-# Nothing reads a build id. -O2 keeps zig's debug-mode sanitizer runtime out.
+# Build ids are not used. -O2 keeps zig's debug-mode sanitizer runtime out.
 _SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
 # Zig compiles its compiler-rt for a target when it first links with it: ten times the time of its libc stubs.
 _WITHOUT_BUILTINS = "--rtlib=none"
-# Names of compiler-rt's routines, such as __truncsfhf2. Names of TVM's runtime are resolved when a library loads.
+# Names of compiler-rt's routines, such as __truncsfhf2. TVM's runtime functions are resolved when a library is
+# loaded.
 _BUILTIN = re.compile(r"__(?!tvm)", re.IGNORECASE)
 # The path is a separate argument, because -Wl would split it at a comma.
 _LINKER_SCRIPT = ("-Xlinker", "-T", "-Xlinker")
 
 
-# Errors of zig that are due to a source or a full disk, not to a damaged cache.
+# Errors of zig caused by a source file or a full disk, not by a damaged cache.
 _NOT_OF_THE_CACHE = re.compile(r"^\S+:\d+:\d+: (fatal )?error:|No space left|NoSpaceLeft", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class LinkerRecord:
-    """The linker that made a model.so, for the manifest.
+    """The linker with which a model.so was made, for the manifest.
 
     Attributes:
         name: "ziglang", or the program given by --cc without its folder.
@@ -67,7 +68,7 @@ class LinkerRecord:
 
 @dataclass(frozen=True)
 class Driver:
-    """A compiler driver that makes code for one triple.
+    """A compiler driver that generates code for one triple.
 
     Attributes:
         triple: LLVM triple, such as "aarch64-linux-gnu".
@@ -79,7 +80,7 @@ class Driver:
     cc: str | None = None
 
     def run(self, args: Sequence[str | Path], folder: Path) -> None:
-        """Run the driver in a folder, which it may write to.
+        """Run the driver in a folder to which it may write.
 
         Raises:
             EnvError: The driver is missing or failed.
@@ -111,7 +112,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class LibraryLinker:
-    """The `fcompile` of TVM's `export_library`, which hands on the `LinkerRecord` that a call returns.
+    """The `fcompile` of TVM's `export_library`, which passes on the `LinkerRecord` that a call returns.
 
     Attributes:
         triple: LLVM triple of the objects, also of those that TVM makes for modules without code.
@@ -171,7 +172,7 @@ def zig(
         of_an_input = any(f"error: {each}" in str(error) for each in args)
         if of_an_input or _NOT_OF_THE_CACHE.search(str(error)) or not cache.is_dir():
             raise
-    # Zig does not check its cache. If an empty cache mends the error, it replaces the damaged one.
+    # Zig does not check its cache. If an empty cache fixes the error, it replaces the damaged one.
     with tempfile.TemporaryDirectory(
         prefix=f"{ASIDE}zig-", dir=cache.parent, ignore_cleanup_errors=True
     ) as aside:
@@ -215,7 +216,7 @@ def _environment(cache: Path) -> Iterator[dict[str, str]]:
 def link_shared(
     objects: Sequence[str | Path], output: Path, *, triple: str, cc: str | None = None
 ) -> LinkerRecord:
-    """Link objects into a shared library; the same objects give the same bytes, wherever they lie.
+    """Link objects into a shared library; equal objects give equal bytes, in any folder.
 
     Symbols of the TVM runtime stay undefined; libm and libc are linked. The symbol table is kept (counts per
     kernel read it), debug sections are not.
@@ -322,7 +323,7 @@ def _run(
     env: dict[str, str] | None = None,
     outputs: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command and keep its text; the end of the text is the message of the error if the command fails."""
+    """Run a command and capture its output; if it fails, the end of the output is the error message."""
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning: which kernel, with which parameters, is fastest for each workload of a model on a core.
+"""Tuning: the search for the fastest kernel and parameters for each workload of a model on a core.
 
     task ─► space ─► search ─► measure ─► database ─► tuned
                        ▲  cost_model, transfer  │

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates of tuning: a kernel with its parameters, as a value, as JSON, and as the function that is built.
+"""Candidates of tuning, each a kernel with its parameters: as a value, as JSON, and as the function to build.
 
 A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
 parameters themselves are searched, measured and kept. For loops that no kernel takes, a trace is the parameter.
@@ -52,7 +52,7 @@ class Candidate:
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> "Candidate":
-        """Return the candidate of JSON data that `encode` made.
+        """Return the candidate that `encode` converted to JSON data.
 
         Raises:
             ValueError: This version has no such kernel, or the kernel has no such parameters.
@@ -64,7 +64,10 @@ class Candidate:
             raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
 
     def text(self) -> str:
-        """Return the candidate for tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; a long value as a digest."""
+        """Return the candidate as text for tables: "gemm_s8_mmla row_pairs 6, column_pairs 4".
+
+        Long values are digests.
+        """
         values = ", ".join(
             f"{name} {_short(value)}" for name, value in dataclasses.asdict(self.params).items()
         )
@@ -72,7 +75,7 @@ class Candidate:
 
 
 def renewed(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a candidate's JSON data as this version writes it: with defaults for parameters added since."""
+    """Return a candidate's JSON data in this version's form, with default values for parameters added since."""
     try:
         return Candidate.decode(data).encode()
     except ValueError:
@@ -87,7 +90,7 @@ def _short(value: Any) -> str:
 def build(
     workload: Workload, candidate: Candidate, constants: Sequence[Array], on: target.Target
 ) -> tuple[tirx.PrimFunc, tuple[Array, ...]]:
-    """Return the function that a candidate stands for, and the constants as the function reads them.
+    """Return the function of a candidate, and its constants in the layout that the function reads.
 
     Args:
         workload: The workload to compute.
@@ -107,7 +110,10 @@ def build(
 
 
 def encode_workload(workload: Workload) -> dict[str, Any]:
-    """Convert a workload to JSON data, without newer fields at their default, so that older records still match."""
+    """Convert a workload to JSON data.
+
+    Newer fields at their default are left out, so that older records still match.
+    """
     data = dataclasses.asdict(workload)
     if workload.nonzeros is None:
         del data["nonzeros"]
@@ -117,7 +123,7 @@ def encode_workload(workload: Workload) -> dict[str, Any]:
 
 
 def decode_workload(data: dict[str, Any]) -> Workload:
-    """Return the workload of JSON data that `encode_workload` made.
+    """Return the workload that `encode_workload` converted to JSON data.
 
     Raises:
         ValueError: The data is of another version of `Workload`.
@@ -130,7 +136,7 @@ def decode_workload(data: dict[str, Any]) -> Workload:
 
 
 def key_of(workload: Workload) -> str:
-    """Return a name of the workload that is the same in each run and on each machine."""
+    """Return a workload's key, a hash that is the same in each run and on each machine."""
     text = json.dumps(encode_workload(workload), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement of a candidate in a worker process: build, check instructions, load, check values, measure."""
+"""Measurement of a candidate in a worker process: build, check instructions, load, check values, measure."""
 
 import math
 import multiprocessing
@@ -31,12 +31,12 @@ from arm_ext.tune.record import Failure
 from arm_ext.tune.reference import Sample
 from schedules.composites.workload import Workload
 
-# A board that is started again takes a minute.
+# Time limit for a board that is away; restarting one takes a minute.
 AWAY_SECONDS = 90
 _POLL_SECONDS = 1
-# Time between the end of a process's pipes and the end of the process.
+# Time between the closing of a process's pipes and its end.
 _ENDING_SECONDS = 0.1
-# A candidate whose board is lost is tried on another one only once, since the candidate may have crashed it.
+# A candidate whose board is lost is tried only once more, since the candidate may have crashed the board.
 _ATTEMPTS = 2
 
 
@@ -65,7 +65,7 @@ class MeasurementSite:
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate to measure.
+    """A candidate to be measured.
 
     Attributes:
         workload: The workload that it computes.
@@ -82,17 +82,17 @@ class FailedError(Exception):
     """A step of a candidate's measurement failed; `kind` names the step."""
 
     def __init__(self, kind: Failure, error: Exception | str) -> None:
-        # TVM's errors end with the message; those of TVMScript with a line of underlining.
+        # In TVM's errors the last line is the message; in those of TVMScript an underline follows.
         lines = [line.strip() for line in str(error).splitlines() if any(map(str.isalnum, line))]
         super().__init__(lines[-1] if lines else type(error).__name__)
         self.kind = kind
 
 
 class CandidateRunner:
-    """Function that measures one candidate after the other, on a board of its own or one that all workers share."""
+    """Function that measures candidates one after the other, on its own board or on one shared by all workers."""
 
     def __init__(self, site: MeasurementSite, cost: Cost | None = None) -> None:
-        """Open nothing: the board is opened for the first candidate.
+        """Store the site; the board is opened for the first candidate.
 
         Args:
             site: Place of measurement.
@@ -120,7 +120,7 @@ class CandidateRunner:
             shutil.rmtree(folder)
 
     def close(self) -> None:
-        """End the board if it is ours, and remove our files."""
+        """Close the board if this object opened it, and remove its files."""
         if self._board is not None:
             self._board.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -180,7 +180,7 @@ class CandidateRunner:
             return self._cost(Loaded(session, info, board.dump, module, name, arguments, so))
 
     def _connect(self) -> BoardSession:
-        """Return a session, waiting for a board that is away."""
+        """Return a session; wait for a board that is away."""
         deadline = min(monotonic() + AWAY_SECONDS, self._site.until)
         while True:
             try:
@@ -189,7 +189,7 @@ class CandidateRunner:
             except BoardLostError as error:
                 if monotonic() > deadline:
                     raise FailedError("board", error) from error
-            # A virtual board of this process, ended from outside.
+            # A virtual board of this process that another process has terminated.
             if self._board is not None and self._board.emulated:
                 self._board.close()
                 self._board = None
@@ -213,7 +213,7 @@ class CandidateRunner:
 
 @contextmanager
 def _failing(kind: Failure) -> Iterator[None]:
-    """Turn exceptions in the block into a FailedError of this kind, except for the loss of a board."""
+    """Open a scope in which exceptions become a FailedError of this kind, except for the loss of a board."""
     try:
         yield
     except (FailedError, BoardLostError):
@@ -224,7 +224,7 @@ def _failing(kind: Failure) -> Iterator[None]:
         raise FailedError(kind, error) from error
 
 
-@lru_cache(maxsize=4)  # of the tasks in the current batches
+@lru_cache(maxsize=4)  # as many tasks as current batches have
 def _read(path: Path) -> Sample:
     sample: Sample = pickle.loads(path.read_bytes())
     return sample

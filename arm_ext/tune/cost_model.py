@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction of fast candidates: gradient-boosted trees over features that are known before a build.
+"""Prediction of fast candidates by gradient-boosted trees over features that are known before a build.
 
 MetaSchedule's XGBModel reads features of every store of a scheduled function. Emitting one of ours takes as long as
 measuring it, a third of a second, and the kernel's own estimate, with its parameters and the sizes of the workload,
@@ -40,7 +40,7 @@ ROUNDS = 60
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate for a workload on a core, with the choice without tuning to compare it with."""
+    """A candidate for a workload on a core, with the workload's default (the choice without tuning) for comparison."""
 
     workload: Workload
     core: Core
@@ -49,7 +49,7 @@ class Point:
 
     @cached_property
     def ratio(self) -> float:
-        """Estimated cycles of the candidate, as a multiple of the default's."""
+        """Estimated cycles of the candidate, divided by those of the default."""
         return self._estimate(self.candidate) / max(self._estimate(self.default), 1.0)
 
     def _estimate(self, candidate: Candidate) -> float:
@@ -57,7 +57,7 @@ class Point:
 
 
 class CostModel:
-    """Predicts costs as multiples of the default's."""
+    """Predicts costs of candidates relative to the default's cost."""
 
     def __init__(self) -> None:
         self._rows: list[npt.NDArray[Any]] = []
@@ -65,7 +65,7 @@ class CostModel:
         self._trees: xgboost.Booster | None = None
 
     def add(self, measured: Sequence[tuple[Point, float]]) -> None:
-        """Learn from measured candidates, each with its cost as a multiple of the default's."""
+        """Add measured candidates, each with its cost relative to the default's, to the training data."""
         self._rows += list(_features([point for point, _ in measured]))
         self._ratios += [ratio for _, ratio in measured]
         if measured and len(self._rows) >= LEAST_SAMPLES:
@@ -73,7 +73,7 @@ class CostModel:
             self._trees = xgboost.train(TREES, data, num_boost_round=ROUNDS)
 
     def predict(self, points: Sequence[Point]) -> npt.NDArray[Any]:
-        """Return each point's cost as a multiple of the default's: by estimates while few samples are known."""
+        """Return each point's predicted cost relative to the default's; the estimates while there are few samples."""
         if self._trees is None or not points:
             return np.array([point.ratio for point in points])
         logarithms: npt.NDArray[Any] = self._trees.predict(xgboost.DMatrix(_features(points)))
@@ -82,7 +82,7 @@ class CostModel:
 
 
 def _features(points: Sequence[Point]) -> npt.NDArray[Any]:
-    """Return features as [points, features], NaN for parameters that a point's kernel does not have."""
+    """Return features [points, features], with NaN for parameters that a point's kernel does not have."""
     table = np.full((len(points), len(_COLUMNS) + SIZES + 3), np.nan, np.float32)
     names = [kernel.NAME for kernel in KERNELS]
     for row, point in zip(table, points, strict=True):
@@ -105,7 +105,7 @@ def _sizes(workload: Workload) -> Iterator[int]:
 
 
 def _values(params: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield parameters by name as numbers; an inner record's parameters stand for the record."""
+    """Yield (name, number) for all parameters; a nested record is replaced by its parameters."""
     for name, value in params.items():
         if isinstance(value, dict):
             yield from _values(value)

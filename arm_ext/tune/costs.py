@@ -34,22 +34,23 @@ BOUND = "bound"
 The bound is the cycles that fill the vector pipes, or dispatch, and those to fetch each line that is read or written
 and was not in L1 and L2, once."""
 
-# Cycles to fetch a line from L2, and from memory. Prefetchers hide the latency, but the buses still carry the bytes.
+# Cycles to transfer a line from L2, and from memory. Prefetchers hide the latency, but the buses still transfer the
+# bytes.
 _LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
 
 _REPEATS = 9
-# Calls are repeated until they take this long together, at least a thousand ticks of the clock.
+# A call is repeated until the repetitions take this many ms, at least a thousand ticks of the clock.
 _REPEAT_MS = 5
-# Interquartile range over the median that is small enough: below the gain that is worth a record.
+# Sufficient interquartile range divided by the median: below the minimum gain of a record.
 _SPREAD = 0.02
 _ROUNDS = 5
-# Tukey's fence: what lies further than this many interquartile ranges from the quartiles is an outlier.
+# Tukey's fence: values more than this many interquartile ranges outside the quartiles are outliers.
 _FENCE = 1.5
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A kernel on a board, with its arguments there.
+    """A kernel that is loaded on a board, with its arguments.
 
     Attributes:
         session: The open session.
@@ -75,7 +76,7 @@ class Loaded:
         return sum(math.prod(a.shape) * np.dtype(str(a.dtype)).itemsize // LINE_BYTES for a in self.arguments)
 
     def seconds(self, repeats: int, repeat_ms: int = 0) -> list[float]:
-        """Return `repeats` times of a call in seconds, each the mean of as many calls as take `repeat_ms`."""
+        """Return `repeats` times of a call in seconds, each a mean over calls that together take `repeat_ms`."""
         with self.session.guard():
             evaluate = self.module.time_evaluator(
                 self.name, self.session.device(), number=1, repeat=repeats, min_repeat_ms=repeat_ms
@@ -83,7 +84,7 @@ class Loaded:
             return [float(seconds) for seconds in evaluate(*self.arguments).results]
 
     def trace(self) -> Trace:
-        """Trace one warm call, on a board that counts."""
+        """Trace one warm call on a board that counts instructions."""
         assert self.dump is not None
         self.seconds(repeats=2)  # the first call between the plugin's marks only fills its caches
         with self.session.guard():
@@ -96,7 +97,7 @@ Cost = Callable[[Loaded], Result]
 
 @dataclass(frozen=True)
 class Cycles:
-    """Function that counts one warm call on one thread and estimates its cycles, including fetches of cache lines.
+    """Function that counts one warm call on one thread and estimates its cycles, including transfers of cache lines.
 
     Registers that are spilled count as the loads and stores that they are.
 
@@ -108,7 +109,7 @@ class Cycles:
     mca: Mca = field(default_factory=lambda: replace(find_mca(), keep=False))
 
     def __call__(self, kernel: Loaded) -> Result:
-        """Return the cost of the kernel alone, without the runtime around it."""
+        """Return the cost of the kernel itself, without the surrounding runtime."""
         trace = kernel.trace()
         blocks = [block for block in trace.blocks if block.image == MODEL_IMAGE]
         costs = block_costs(blocks, self.core, self.mca)
@@ -131,7 +132,7 @@ class Cycles:
 
 
 def seconds(kernel: Loaded) -> Result:
-    """Time a kernel until the spread is small: outliers are timed again, a few times at most."""
+    """Time a kernel until the spread is small; outliers are timed again, a limited number of times."""
     times: list[float] = []
     for _ in range(_ROUNDS):
         times = _without_outliers([*times, *kernel.seconds(_REPEATS, _REPEAT_MS)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tuning database: a folder of finished trials, a file for each core, set of features and TVM version.
+"""The tuning database: a folder of finished trials, with one file per core, set of features and TVM version.
 
 A file is lines of JSON that are only ever added to, all of a batch by one write that is on disk before the next begins.
 Lines that are no records of the file's are counted, and otherwise ignored: those that a writer that was killed left
@@ -61,7 +61,7 @@ class Database:
                 self.folder.mkdir(parents=True, exist_ok=True)
             if not self.folder.is_dir():
                 raise UsageError(
-                    f"there is no tuning database {folder}; `tune MODEL --db {folder}` makes one"
+                    f"there is no tuning database {folder}; create one by `tune MODEL --db {folder}`"
                 )
         except OSError as error:
             raise UsageError(f"tuning database {folder} cannot be made: {error.strerror}") from error
@@ -77,11 +77,11 @@ class Database:
         return self._read(self._book(book_of(profile)))
 
     def best(self, profile: Profile, task: str) -> Record | None:
-        """Return the record that a task of this key is compiled with, by `best_of`."""
+        """Return the record with which a task is compiled, by `best_of`; None if it has none."""
         return best_of([record for record in self.records(profile) if record.task == task])
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, which are on disk when this returns.
+        """Add records; they are written to disk when this returns.
 
         Raises:
             UsageError: The folder cannot be written.
@@ -94,7 +94,7 @@ class Database:
                 _append(self._book(book), _lines(of_book))
 
     def rewrite(self, keep: Callable[[list[Record]], Iterable[Record]]) -> None:
-        """Replace the records of each book by those that `keep` returns of them; each file in one step.
+        """Replace the records of each book by those that `keep` returns; each file is replaced atomically.
 
         Files without any record are somebody else's and stay; so do lines of other versions, but neither torn ones nor
         those that are too long to be any.
@@ -132,7 +132,7 @@ class Database:
         return [record for record in parsed if record is not None]
 
     def _parsed(self, line: bytes | None, book: str) -> Record | None:
-        """Return the record on a line, or None; a line without one is counted unless it is empty."""
+        """Return the record in a line, or None; a nonempty line without a valid record is counted as skipped."""
         if line == b"":
             return None
         fault = TOO_LONG
@@ -166,7 +166,7 @@ class Database:
 
 
 def best_of(records: Iterable[Record]) -> Record | None:
-    """Return the fastest of one task's records whose candidate was right; None if there is none.
+    """Return the fastest of one task's records with correct values; None if there is none.
 
     Times on a board stand above estimates. Costs from different places are no measure of each other: of several
     boards, or several models, the one that was used last decides.
@@ -180,7 +180,7 @@ def best_of(records: Iterable[Record]) -> Record | None:
 
 
 def same_candidate(candidate: dict[str, object]) -> str:
-    """Return a candidate as text that is equal for equal candidates."""
+    """Return a text that is equal for equal candidates."""
     return json.dumps(candidate, sort_keys=True)
 
 
@@ -219,7 +219,7 @@ def _append(path: Path, data: bytes) -> None:
                 data = data[os.write(file, data) :]
             os.fsync(file)
         except OSError:
-            os.ftruncate(file, size)  # the disk may be full: leave no partial record
+            os.ftruncate(file, size)  # the disk may be full: remove a partial record
             raise
     finally:
         os.close(file)

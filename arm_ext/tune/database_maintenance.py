@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on whole databases: summary, merging, and removal of all but the records worth keeping."""
+"""Operations on complete databases: summary, merging, and removal of all but the most useful records."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from arm_ext.tune.soundness import kept
 
 
 class Entry(ClosedRecord):
-    """Records of a task in one unit, from one place.
+    """Summary of a task's records in one unit, measured in one place.
 
     Attributes:
         task: Key of the task.
@@ -51,7 +51,7 @@ class Entry(ClosedRecord):
 
 
 class Book(ClosedRecord):
-    """Summary of the records that are valid for a core with a set of features, and a version of TVM."""
+    """Summary of the valid records for a core, a set of features and a version of TVM."""
 
     core: str
     features: list[str]
@@ -93,7 +93,7 @@ def contents(database: Database) -> Contents:
 
 
 def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]:
-    """Put the records of several databases into one, which may be one of them; each record once.
+    """Merge the records of several databases, without duplicates, into one, which may be one of them.
 
     Returns: Number of added records, and number of lines without a valid record, by reason.
     """
@@ -111,7 +111,7 @@ def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]
 
 
 def prune(database: Database, keep: int) -> tuple[int, Counter[str]]:
-    """Remove all records of each task but those of the fastest candidates and of the choice without tuning.
+    """Remove all records of each task except those of the fastest candidates and of the default.
 
     A search that is repeated measures what was removed again.
 
@@ -166,7 +166,7 @@ def _bound(record: Record | None) -> float | None:
 
 
 def _groups(records: Iterable[Record], *fields: str) -> list[list[Record]]:
-    """Return records grouped by some fields, in the order in which each group first occurs."""
+    """Return records grouped by some fields; groups are in the order of their first records."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(getattr(record, name) for name in fields), []).append(record)
@@ -174,7 +174,7 @@ def _groups(records: Iterable[Record], *fields: str) -> list[list[Record]]:
 
 
 def _what(workload: dict[str, Any]) -> str:
-    """Return composite and shapes, such as "conv2d_s8 1x14x14x96 576x1x1x96"; "?" for an unknown kind of workload."""
+    """Return composite and shapes as text: "conv2d_s8 1x14x14x96 576x1x1x96"; "?" for an unknown kind of workload."""
     try:
         shapes = ("x".join(map(str, operand["shape"])) for operand in workload["operands"])
         return " ".join([str(workload["composite"]).removeprefix("arm."), *shapes])

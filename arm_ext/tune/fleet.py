@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring on boards: several emulated ones of our own, one that is given, or all of a kind that a tracker has."""
+"""Measurement on boards: several emulated ones of this process, a given one, or all boards of a tracker's key."""
 
 import functools
 import math
@@ -28,15 +28,15 @@ from arm_ext.tune.reference import sample
 from arm_ext.tune.task import Task
 from schedules.cores import CORES
 
-# The slowest build of a kernel takes some seconds, and so does running it on an emulated board.
+# Limits; the slowest build of a kernel takes some seconds, and so does running it on an emulated board.
 _BUILD_SECONDS = 120
 _SESSION_SECONDS = 60
-# A candidate may meet two sessions that hang, each noticed somewhat late, and a board that is started again.
+# A job may include two sessions that hang, each noticed with some delay, and the restart of a board.
 _JOB_SECONDS = _BUILD_SECONDS + AWAY_SECONDS + 3 * _SESSION_SECONDS
 
 
 class Fleet:
-    """A `Measurer` on boards; a context manager that ends what it started.
+    """A `Measurer` on boards; a context manager that ends the processes and boards that it started.
 
     Builds go on in processes of this machine. An emulated board of ours belongs to one of them, and counts; on others
     one candidate is measured at a time, while the next ones are built.
@@ -50,7 +50,7 @@ class Fleet:
     def __init__(
         self, profile: Profile, board: str = "virtual", jobs: int | None = None, until: float = math.inf
     ) -> None:
-        """Start no process and no board; ask a tracker for its boards.
+        """Start no process and no board yet; ask a tracker for its boards.
 
         Args:
             profile: Profile that candidates are built for.
@@ -105,7 +105,7 @@ class Fleet:
         self.close()
 
     def _sample(self, task: Task) -> Path:
-        """Return the file of a task's sample, which is made when the task is first measured."""
+        """Return the file with a task's sample; it is written when the task is first measured."""
         if task.key not in self._samples:
             path = self._folder / f"{task.key}.sample"
             path.write_bytes(pickle.dumps(sample(task)))
@@ -114,7 +114,7 @@ class Fleet:
 
 
 def reach(board: str) -> None:
-    """Refuse a board that is not there, before any work: one that goes away later is waited for.
+    """Refuse a board that cannot be reached, before any work; a board that goes away later is waited for.
 
     Raises:
         UsageError: No board has such a name.
@@ -138,19 +138,19 @@ def _model(profile: Profile) -> str:
     core = profile.core
     if core.name not in CORES:
         raise UsageError(
-            f"there is no model of this machine's {core.name} to estimate cycles with; tune on --board local, or for "
+            f"there is no cycle model for this machine's {core.name}; tune on --board local, or for "
             "a profile that `arm-ext targets` lists"
         )
     return f"virtual, {core.mca_cpu} of llvm-mca {find_mca().version}, estimate {ESTIMATE}"
 
 
 def _jobs(spec: BoardSpec) -> int:
-    """Return the default number of processes: for each given board one that measures and one that builds."""
+    """Return the default number of processes: two per given board, one of which measures while the other builds."""
     cores = len(os.sched_getaffinity(0))
     if spec.kind == "virtual":
         return cores
     if spec.kind == "local":
-        return 1  # builds would disturb what is timed
+        return 1  # builds would disturb the timing
     boards = 1
     if spec.kind == "tracker":
         boards = _tracked(spec).registered()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that can be candidates: ours, and for loops that none takes the generic ones and MetaSchedule's."""
+"""Kernels that can be candidates: hand-written ones, and for other loops the generic ones and MetaSchedule's."""
 
 from schedules.generic import default_schedule, metaschedule_trace
 from schedules.kernels.common.contract import Kernel
@@ -9,7 +9,7 @@ KERNELS: tuple[Kernel, ...] = (*OURS, default_schedule, metaschedule_trace)
 
 
 def kernel_named(name: str) -> Kernel:
-    """Return the kernel of a name.
+    """Return the kernel with a name.
 
     Raises:
         StopIteration: No kernel has this name.

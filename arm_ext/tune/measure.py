@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of everything that can measure candidates."""
+"""The interface of all measurers of candidates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from arm_ext.tune.task import Task
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a candidate; see `Record` for the common fields.
+    """Result of the measurement of a candidate; see `Record` for the common fields.
 
     Attributes:
         cost: Cost in the measurer's unit; None if it failed.
@@ -34,7 +34,7 @@ OnResult = Callable[[int, Result], None]
 
 
 def ignore(_index: int, _result: Result) -> None:
-    """Do nothing with a result."""
+    """Ignore a result; the default callback."""
 
 
 class Measurer(Protocol):

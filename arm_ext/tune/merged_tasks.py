@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of a model for several shapes, together."""
+"""The combined tasks of a model for several shapes."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from schedules.composites.workload import Workload
 
 
 def merge_tasks(buckets: Iterable[Sequence[Task]]) -> list[Task]:
-    """Return each workload once, in the order of the buckets; its calls of all buckets are counted together."""
+    """Return each workload once, in the order of the buckets; its count is the sum over all buckets."""
     found: dict[Workload, Task] = {}
     for task in (task for tasks in buckets for task in tasks):
         known = found.get(task.workload, replace(task, times=0))

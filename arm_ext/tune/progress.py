@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a tuning run, for the table that is shown while it runs."""
+"""State of a tuning run, for the table that is displayed during the run."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from arm_ext.tune.task import Task
 
 @dataclass
 class TaskProgress(search.SearchState):
-    """State of a task in the run, with its share.
+    """State of a task in the run, and its share of the cost.
 
     Attributes:
         share: Share of the kernels' own estimates for one inference, at the start.
@@ -26,7 +26,7 @@ class TaskProgress(search.SearchState):
     bound: float | None = None
 
     def note(self, candidate: Candidate, result: Result) -> None:
-        """Add a trial's result."""
+        """Record a trial's result."""
         super().note(candidate, result)
         if candidate == self.best and (bound := result.conditions.get(BOUND)):
             self.bound = float(bound)
@@ -59,16 +59,19 @@ class Progress:
 
     @property
     def tried(self) -> int:
-        """Trials of all tasks."""
+        """Number of trials of all tasks."""
         return sum(row.trials for row in self.rows)
 
     @property
     def failures(self) -> Counter[str]:
-        """Failures of all tasks, by kind."""
+        """Number of failures of all tasks, by kind."""
         return sum((row.failures for row in self.rows), Counter[str]())
 
     def totals(self) -> tuple[float, float] | None:
-        """Return the cost of an inference's measured calls, without tuning and with the best candidates."""
+        """Return the cost of an inference's measured calls without tuning, and with the best candidates.
+
+        None if unknown.
+        """
         known = [(row.task.times, row.default, row.cost) for row in self.rows if row.default is not None]
         if not known:
             return None

@@ -22,7 +22,7 @@ Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong 
 
 
 class Record(ClosedRecord):
-    """A candidate that was measured, with its cost or what failed.
+    """A measured candidate, with its cost or its failure.
 
     A cost is of a candidate whose values were right: they are compared with the composite's own before it is measured.
 
@@ -67,7 +67,7 @@ class Record(ClosedRecord):
     def _consistent(self) -> Self:
         datetime.fromisoformat(self.when)
         if self.cost is not None and self.failure:
-            raise ValueError(f"it has a cost, and failed ({self.failure})")
+            raise ValueError(f"it has both a cost and a failure ({self.failure})")
         return self
 
     @property
@@ -77,16 +77,16 @@ class Record(ClosedRecord):
 
     @property
     def book(self) -> str:
-        """Name of the file of records for the same core, features and TVM version."""
+        """Name of the file that has the records for the same core, features and TVM version."""
         return book_name(self.core, self.features, self.tvm)
 
 
 def book_of(profile: Profile) -> str:
-    """Return the name of the file of records that are valid for a profile."""
+    """Return the name of the file with the records that are valid for a profile."""
     return book_name(profile.core.name, profile.features, tvm.__version__)
 
 
 def book_name(core: str, features: tuple[str, ...], version: str) -> str:
-    """Return the name of the file of records for a core, a set of features and a version of TVM."""
+    """Return the name of the file with the records for a core, a set of features and a version of TVM."""
     digest = hashlib.sha256(" ".join([version, *sorted(features)]).encode()).hexdigest()
     return f"{core}-{digest[:8]}"

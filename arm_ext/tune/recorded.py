@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring with a database: candidates with a record are not measured again, and results are recorded at once."""
+"""Measurement with a database: candidates with a record are not measured again, and new results are recorded."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from arm_ext.tune.task import Task
 
 
 class Recorded:
-    """A `Measurer` that records its results, so that a search that is repeated need not measure again.
+    """A `Measurer` that records its results, so that a repeated search does not measure again.
 
     Attributes:
         unit: Unit of the inner measurer's costs.
@@ -23,7 +23,7 @@ class Recorded:
     """
 
     def __init__(self, inner: Measurer, database: Database, seed: int = 0) -> None:
-        """Wrap a measurer; the database is read when the first candidate is to be measured.
+        """Wrap a measurer; the database is read before the first candidate is measured.
 
         Args:
             inner: The measurer that is asked for candidates without a record.
@@ -54,7 +54,7 @@ class Recorded:
         def done(place: int, result: Result) -> None:
             index = rest[place]
             task, candidate = batch[index]
-            # A candidate is not to blame for a board that is away.
+            # A board that is away is not the candidate's fault, so it is not recorded.
             if result.failure != "board":
                 self._database.append([self._record(task, candidate, result)])
                 known[_name(task, candidate)] = result
@@ -65,7 +65,7 @@ class Recorded:
         return [results[index] for index in range(len(batch))]
 
     def _read(self, task: Task) -> dict[tuple[str, str], Result]:
-        """Return the database's results for the task's profile in this unit and place; of repeated ones the last."""
+        """Return the database's results for the task's profile, unit and place; of duplicates, the last."""
         if self._known is None:
             self._known = {
                 (record.task, same_candidate(renewed(record.candidate))): Result(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference of a task: random inputs, and the composite's outputs for them without any of our kernels."""
+"""The reference of a task: random inputs, and the composite's outputs computed without hand-written kernels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +19,16 @@ from arm_ext.tune.task import Task
 from schedules.select import KERNELS
 
 _MAIN = "main"
-# Bounds of |difference| over max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their terms,
-# and Winograd's by four times that. The rounding errors of 32 products added up in binary16 come to about 2^-10, of a
-# product in bfloat16 to 2^-8; four times either is a bound that no right kernel reaches, and no wrong one keeps.
+# Bounds of |difference| / max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their
+# terms, and Winograd's by four times that. The rounding errors of 32 products added up in binary16 are about 2^-10,
+# of a product in bfloat16 2^-8; no correct kernel reaches four times these bounds, and every wrong one exceeds
+# them.
 _BOUNDS = {"float32": 1e-4, "float16": 2.0**-8, "bfloat16": 2.0**-6}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of a task.
+    """The inputs, expected outputs and tolerance of one call of a task.
 
     Attributes:
         inputs: Inputs of the composite, in order.
@@ -42,12 +43,12 @@ class Sample:
     bound: float
 
     def unwritten(self) -> npt.NDArray[Any]:
-        """Return an array for an output, filled with values that are wrong everywhere."""
+        """Return an array for an output, filled with values that are wrong for every element."""
         exact = not self.bound
         return np.invert(self.expected) if exact else np.full_like(self.expected, np.nan)
 
     def fault(self, actual: npt.NDArray[Any]) -> str:
-        """Return why an output is wrong; "" if it is correct."""
+        """Return the reason why an output is wrong; "" if it is correct."""
         if not self.bound:
             wrong = np.argwhere(actual != self.expected)
             if not len(wrong):
@@ -92,7 +93,7 @@ def sample(task: Task) -> Sample:
 
 
 def _module(task: Task) -> tvm.IRModule:
-    """Return a module whose main is one call of the composite, or the call of loops itself."""
+    """Return a module whose main is one call of the composite, or of the loops."""
     builder = relax.BlockBuilder()
     for gvar in relax.analysis.all_global_vars(task.composite):
         builder.get()[gvar] = task.routines[gvar.name_hint]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best candidates of each task by a database's records, measured again, such as on a real board."""
+"""Repeated measurement of each task's best candidates in a database, for example on a real board."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,7 +17,7 @@ def rerank(
     top: int,
     until: Callable[[], bool],
 ) -> None:
-    """Measure the choice without tuning and the best candidates of each task.
+    """Measure the default and the best candidates of each task.
 
     Args:
         tasks: Tasks to measure; one without records is skipped.
@@ -41,7 +41,7 @@ def rerank(
 
 
 def fastest(records: Iterable[Record], top: int) -> list[Candidate]:
-    """Return the candidates of the lowest costs, each once, without those of other versions."""
+    """Return the candidates with the lowest costs, without duplicates and those that this version does not support."""
     right = sorted((r for r in records if r.cost is not None), key=lambda record: record.cost or 0.0)
     found: dict[str, Candidate] = {}
     for record in right:

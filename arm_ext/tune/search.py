@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search: selection of the next candidate to measure, over all tasks of a model.
+"""The search: selection of the next candidates to measure, over all tasks of a model.
 
 The default of each task is measured first. Then rounds of a task each: the candidates that the nearest tasks' records
 make likely, next those that the cost model holds fastest, and a few at random, so that the model sees what it
@@ -67,7 +67,7 @@ class SearchState:
     _costs: list[float] = field(default_factory=list)
 
     def note(self, candidate: Candidate, result: Result) -> None:
-        """Add a trial's result."""
+        """Record a trial's result."""
         self.trials += 1
         if result.cost is None:
             self.failures[result.failure] += 1
@@ -80,7 +80,7 @@ class SearchState:
     def gradient(self) -> float:
         """Return the expected saving of a further trial for the whole model, in units of cost."""
         if not math.isfinite(self.cost):
-            # A task is given up after a round without any successful trial.
+            # A task is abandoned after a round without a successful trial.
             return math.inf if self.trials <= ROUND else 0.0
         before = self._costs[max(0, len(self._costs) - 1 - WINDOW)]
         recent = (before - self.cost) / min(WINDOW, len(self._costs)) if math.isfinite(before) else 0.0
@@ -89,7 +89,7 @@ class SearchState:
 
 @dataclass
 class _Search:
-    """A task with the candidates not yet tried; `first` are those that other tasks' records suggest."""
+    """A task with the candidates that are not tried yet; `first` has those that other tasks' records suggest."""
 
     state: SearchState
     seed: int
@@ -108,7 +108,7 @@ class _Search:
         return cls(SearchState(task), seed, [p for p in points.values() if p not in first], list(first))
 
     def propose(self, count: int, model: CostModel) -> list[Point]:
-        """Return the next points, and remove them from those left."""
+        """Return the next points, and remove them from those that are left."""
         taken, self.first = self.first[:count], self.first[count:]
         order = list(np.argsort(model.predict(self.left), kind="stable"))
         chosen = order[: max(0, count - len(taken) - AT_RANDOM)]
@@ -122,7 +122,7 @@ class _Search:
 
 @dataclass
 class _SearchRun:
-    """State of a run: all tasks, what was learnt about them, and the number of trials that are left."""
+    """State of a run: all tasks, the cost model, and the number of remaining trials."""
 
     searches: Sequence[_Search]
     model: CostModel
@@ -131,17 +131,17 @@ class _SearchRun:
     until: Callable[[], bool]
 
     def room(self) -> int:
-        """Return the greatest number of candidates of the next round."""
+        """Return the maximum number of candidates in the next round."""
         spent = sum(search.state.trials for search in self.searches)
         return 0 if self.until() else int(min(ROUND, self.trials - spent))
 
     def next(self) -> _Search | None:
-        """Return the task of the next round; None if all spaces are exhausted or given up."""
+        """Return the task of the next round; None if all tasks are exhausted or abandoned."""
         open_ = [each for each in self.searches if (each.first or each.left) and each.state.gradient()]
         return max(open_, key=lambda search: search.state.gradient(), default=None)
 
     def measure(self, batch: Sequence[tuple[_Search, Point]]) -> None:
-        """Measure a round, and let the cost model learn from it."""
+        """Measure a round, and train the cost model with it."""
         asked = [(search.state.task, point.candidate) for search, point in batch]
         learnt = []
         for (search, point), result in zip(batch, self.measurer.measure(asked), strict=True):
@@ -152,7 +152,7 @@ class _SearchRun:
 
 
 def never() -> bool:
-    """Return False; passed as the stop condition of a search without a time limit."""
+    """Return False; the stop condition of a search without a time limit."""
     return False
 
 
@@ -165,7 +165,7 @@ def tune(
     until: Callable[[], bool] = never,
     records: Sequence[Record] = (),
 ) -> list[SearchState]:
-    """Search for the fastest candidate of each task; return how far each task came.
+    """Search for the fastest candidate of each task; return the final state of each task.
 
     Args:
         tasks: The tasks to tune.

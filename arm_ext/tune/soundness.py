@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection of valid records of a database, with a sentence on how many are invalid and why.
+"""Selection of the valid records in a database, and a sentence about the number of invalid ones and the reasons.
 
 Databases come from other machines, versions and hands. A record is used if its workload is the one that its task is
 named after, a kernel of this version takes it, and its parameters are among those that a search would try.
@@ -33,12 +33,15 @@ IMPOSSIBLE = "of a kernel or with parameters that are none for the workload"
 
 
 def sound(records: Iterable[Record]) -> tuple[list[Record], Counter[str]]:
-    """Return the records that may be used by this version, and how many may not, by reason."""
+    """Return the records that this version may use, and the number of other records by reason."""
     return _divided(records, fault_of)
 
 
 def kept(records: Iterable[Record]) -> tuple[list[Record], Counter[str]]:
-    """Return the records that a database may keep, and how many it may not, by reason; other versions may use more."""
+    """Return the records that a database may keep, and the number of others by reason.
+
+    Other versions may use more of them.
+    """
 
     def fault(record: Record) -> str:
         found = fault_of(record) if record.tvm == tvm.__version__ else ""
@@ -58,7 +61,7 @@ def _divided(records: Iterable[Record], fault: Callable[[Record], str]) -> tuple
 
 
 def told(folder: Path | str, skipped: Mapping[str, int]) -> str:
-    """Return the sentence that says how many records are not used, and why; "" if all are used."""
+    """Return a sentence about the number of unused records and the reasons; "" if all are used."""
     if not skipped:
         return ""
     count = sum(skipped.values())
@@ -67,7 +70,7 @@ def told(folder: Path | str, skipped: Mapping[str, int]) -> str:
 
 
 def fault_of(record: Record) -> str:
-    """Return the reason why this version does not use a record; "" if it does."""
+    """Return the reason why this version does not use a record; "" if it uses it."""
     core = _core_of(record)
     if core is None:
         return UNKNOWN_CORE
@@ -75,7 +78,7 @@ def fault_of(record: Record) -> str:
         workload = decode_workload(record.workload)
         if key_of(workload) != record.task:
             return WRONG_WORKLOAD
-    except Exception:  # a workload not written by this project may have any content
+    except Exception:  # a workload that another program has written may have any content
         return WRONG_WORKLOAD
     try:
         candidate = Candidate.decode(record.candidate)
@@ -83,13 +86,14 @@ def fault_of(record: Record) -> str:
         return NO_KERNEL
     try:
         return "" if _possible(workload, candidate, core) else IMPOSSIBLE
-    except Exception:  # likewise: a kernel may raise anything for a workload of another kernel
+    except Exception:  # likewise: a kernel may raise any exception for a workload of another kernel
         return IMPOSSIBLE
 
 
 def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
     if candidate.kernel == metaschedule_trace.NAME:
-        # Whether a trace fits shows when it is applied: listing those that could be takes seconds.
+        # Only applying a trace shows whether it fits the workload, and listing all traces that fit takes seconds:
+        # check only its type.
         return isinstance(metaschedule_trace.matches(workload, core), KernelMatch) and isinstance(
             candidate.params.trace, str
         )
@@ -98,7 +102,10 @@ def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
 
 @lru_cache(maxsize=1024)
 def _parameters(kernel: str, workload: Workload, core: Core) -> frozenset[Any]:
-    """Return a kernel's default parameters and all that a search tries; nothing if it does not take the workload."""
+    """Return a kernel's default parameters and all that a search tries.
+
+    Empty if the kernel does not support the workload.
+    """
     named = kernel_named(kernel)
     if not isinstance(named.matches(workload, core), KernelMatch):
         return frozenset()
@@ -106,7 +113,7 @@ def _parameters(kernel: str, workload: Workload, core: Core) -> frozenset[Any]:
 
 
 def _core_of(record: Record) -> Core | None:
-    """Return the core of a record, with the features that it had; it may be this machine's core."""
+    """Return the core of a record with the features that it had; the core may be this machine's."""
     core = CORES.get(record.core)
     if core is None:
         with suppress(EnvError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search space of a task: every kernel that takes it, with all valid values of its parameters.
+"""Search space of a task: every kernel that supports it, with all valid values of its parameters.
 
 A space is a list. Kernels offer tens of points to hundreds, all of which compute the workload, whatever its sizes, as
 each kernel has code for tails; so that there is nothing to sample, and nothing that aborts. MetaSchedule's evolution
@@ -67,7 +67,7 @@ WIDER: dict[str, Callable[[Workload, Core], tuple[Any, ...]]] = {
 
 
 def space(task: Task) -> tuple[Candidate, ...]:
-    """Return the task's candidates, the default first, then by the kernels' own estimates."""
+    """Return the task's candidates: the default first, the others sorted by the kernels' estimates."""
     core = task.profile.core
     found: dict[Candidate, float] = {}
     for name in task.kernels:
@@ -83,13 +83,13 @@ def space(task: Task) -> tuple[Candidate, ...]:
 
 
 def parameters(kernel: str, workload: Workload, core: Core) -> Iterator[Any]:
-    """Yield all parameters that are tried of a kernel that takes the workload."""
+    """Yield all parameters to try for a kernel, which must support the workload."""
     for tile in WIDER.get(kernel, kernel_named(kernel).candidates)(workload, core):
         yield from (tile, *_finer(workload, core, tile), *_flipped(kernel, tile))
 
 
 def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate | None:
-    """Return the candidate that is closest to one for another workload or core, with about as many blocks.
+    """Return the candidate that is closest to one for another workload or core, with a similar number of blocks.
 
     Args:
         candidate: The candidate of the other workload or core.
@@ -104,13 +104,13 @@ def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate 
 
 
 def _flipped(kernel: str, params: Any) -> Iterator[Any]:
-    """Yield the parameters with the kernel's flag inverted."""
+    """Yield the parameters with the kernel's flag inverted, if it has one."""
     if kernel in FLAGS:
         yield replace(params, **{FLAGS[kernel]: not getattr(params, FLAGS[kernel])})
 
 
 def _finer(workload: Workload, core: Core, params: Any) -> Iterator[Any]:
-    """Yield the same tile with more blocks of columns, or of rows."""
+    """Yield the parameters with the same tile and more blocks of columns, or of rows."""
     weights = workload.operands[1:2]
     size = sum(math.prod(operand.shape) * np.dtype(operand.dtype).itemsize for operand in weights)
     if size <= core.l1d.size // 2:
@@ -127,7 +127,7 @@ def _finer(workload: Workload, core: Core, params: Any) -> Iterator[Any]:
 
 
 def _blocks(params: Any) -> dict[str, float]:
-    """Return the binary logarithms of the sizes of blocks, or of their numbers, whichever the kernel has."""
+    """Return the base-2 logarithms of the sizes or numbers of blocks, whichever the kernel has as parameters."""
     counts = {name: value for name, value in asdict(params).items() if name in FOLLOWING - {"parallel"}}
     return {name: math.log2(count) for name, count in counts.items()}
 

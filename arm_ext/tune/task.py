@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of a model: each workload that a kernel of ours computes, once, with how often it occurs.
+"""The tasks of a model: each workload that a hand-written kernel computes, once, with its number of calls.
 
 Composites are asked of the pipeline up to `fuse`, as `lower` gets them. What no kernel takes becomes loops of TVM's,
 which are tasks too where no schedule was written for them: see `loop_tasks`.
@@ -67,12 +67,12 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """Return the workload's name in the database, which is the same in each run."""
+        """Return the workload's key in the database, which is the same in each run."""
         return key_of(self.workload)
 
 
 def extract(mod: tvm.IRModule, options: PhaseOptions) -> list[Task]:
-    """Return the tasks of a model, in the order of the model.
+    """Return the tasks of a model, in the model's order.
 
     Args:
         mod: As a front end returned it.
@@ -83,8 +83,8 @@ def extract(mod: tvm.IRModule, options: PhaseOptions) -> list[Task]:
 
 
 def tasks_of(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
-    """Return the tasks of a module after the phase `fuse`, without those of loops."""
-    # Functions of a model with control flow count once each, whatever is decided at run time.
+    """Return the tasks of a module after the phase `fuse`, except those of loops."""
+    # In a model with control flow, functions count once each, whatever is decided at run time.
     bindings = (b for _, func in relax_functions(fused) for b in bindings_of(func))
     calls = [b.value for b in bindings if isinstance(b.value, relax.Call)]
     order = list(dict.fromkeys(name for call in calls for name in global_callees(call)))
@@ -129,7 +129,7 @@ def loop_tasks(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
 
 
 def _task_of_loops(call: relax.Call, symbol: str, lowered: FusedModule, options: PhaseOptions) -> Task | None:
-    """Return the task of one call of loops, without name and count; None if they have a schedule or several results."""
+    """Return the task of a call of loops, without name and count; None for scheduled loops or several results."""
     func, core = lowered.mod[symbol], options.profile.core
     if has_reshape_pattern(func):  # it becomes a view
         return None
@@ -163,7 +163,7 @@ def _task_of_loops(call: relax.Call, symbol: str, lowered: FusedModule, options:
 
 
 def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Function:
-    """Return a function of the variables that a call of loops reads, whose only call is this one."""
+    """Return a function whose only call is the given call of loops, with the variables that it reads as parameters."""
     builder = relax.BlockBuilder()
     gvar = builder.add_func(func, symbol)
     given = [argument for argument in call.args[1] if isinstance(argument, relax.Var)]
@@ -180,7 +180,7 @@ def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Functi
 def _task(
     composite: relax.Function, routines: dict[str, tirx.PrimFunc], options: PhaseOptions
 ) -> Task | None:
-    """Return the task of one composite, without name, times and sources; None if no kernel takes it."""
+    """Return the task of a composite, without name, count and sources; None if no kernel supports it."""
     parsed = read(composite, routines)
     if isinstance(parsed, Diagnostic):
         return None

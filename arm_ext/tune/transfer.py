@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfer of records of other shapes and cores to a task without any: which candidates to try first."""
+"""Transfer of records of other shapes and cores to a task without records: the candidates to try first."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ Known = Sequence[tuple[Point, float]]
 
 
 def points_of(records: Sequence[Record], without: Collection[tuple[str, str]]) -> list[tuple[Point, float]]:
-    """Return records as the cost model learns them, if their task's default was measured in the same place.
+    """Return records as training points of the cost model, if their task's default was measured in the same place.
 
     Args:
         records: Records of any task, core and age; those of other versions of a kernel are left out.
@@ -61,7 +61,7 @@ def likely(task: Task, known: Known) -> list[Candidate]:
 
 
 def distance(task: Task, point: Point) -> float:
-    """Return the distance of a point from a task, in doublings of sizes; infinite for other operators."""
+    """Return the distance of a point from a task, in doublings of sizes; infinite for other composites."""
     own, other = task.workload, point.workload
     sizes = [_sizes(workload) for workload in (own, other)]
     if own.composite != other.composite or len(sizes[0]) != len(sizes[1]):

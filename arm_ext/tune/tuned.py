@@ -57,7 +57,7 @@ class Tuned:
             )
 
     def __call__(self, workload: Workload, core: Core) -> Known | None:
-        """Return the fastest parameters that were measured for a workload, or None."""
+        """Return the fastest measured parameters for a workload; None if there are none."""
         key = key_of(workload)
         usable = self._usable(self._records.get(key, ()))
         while (record := best_of(usable)) is not None:
@@ -73,7 +73,7 @@ class Tuned:
         return Known(candidate.params, source)
 
     def records(self, model: str, kernels: Iterable[KernelCall]) -> list[TunedKernel]:
-        """Return the records that decided kernels, each once.
+        """Return the records that determined kernels, without duplicates.
 
         Args:
             model: Name of the model.
@@ -94,7 +94,7 @@ class Tuned:
         return [record for record in records if record.candidate["kernel"] not in self._without]
 
     def _against(self, record: Record) -> str:
-        """Return the cost of the default measured in the same place, as text; "" if unknown."""
+        """Return, as text, the cost of the default measured in the same place; "" if it is unknown."""
         if record.default:
             return ", which is the default"
         same = (r for r in self._records[record.task] if r.default and r.where == record.where)
@@ -103,7 +103,7 @@ class Tuned:
 
 
 def _unfit(workload: Workload, candidate: Candidate) -> str:
-    """Return why a MetaSchedule trace does not fit its loops; "" if it fits, or for a candidate of another kind."""
+    """Return the reason why a MetaSchedule trace does not fit its loops; "" if it fits, and for other candidates."""
     if candidate.kernel != metaschedule_trace.NAME:
         return ""
     try:

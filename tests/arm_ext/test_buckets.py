@@ -109,7 +109,7 @@ def test_report_names_the_kernels_of_the_library(compiled: CompileResult):
 
 
 def test_inputs_of_the_self_test_are_of_one_shape(tmp_path: Path):
-    with pytest.raises(UsageError, match="inputs for the self-test are of one shape"):
+    with pytest.raises(UsageError, match="inputs for the self-test have one shape"):
         arm_ext.compile(mlp("n"), "host", tmp_path / "p", shapes={"x": ([1, 2], 31)}, inputs=[np.zeros(1)])
 
 

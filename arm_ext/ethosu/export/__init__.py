@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files for the device: the folder `npu` of a package, and C sources for systems without Linux."""
+"""Files for a device with an Ethos-U: the folder `npu` of a package, and C sources for systems without Linux."""

@@ -26,7 +26,7 @@ def write_regions(
         inside: Where in it the files are: nowhere below in a package, below a model's folder in a library of several.
     """
     pairs = [pair for each in divided for pair in zip(each.offload.regions, each.report.regions, strict=True)]
-    if pairs:  # an empty folder would keep the next package from being written there
+    if pairs:  # an empty folder would prevent the next package from being written there
         (folder / inside / NPU).mkdir()
     regions = [
         _written(folder, str(inside / NPU / f"region-{number}"), *pair, found)
@@ -69,7 +69,7 @@ def _written(
 
 
 def _arena(payloads: Iterable[Payload]) -> int:
-    """Return the bytes of all writable memory areas, each sized for the largest region; excludes the NPU's own SRAM."""
+    """Return the size in bytes of all writable memory areas, as maxima over the regions, without the NPU's own SRAM."""
     sizes: dict[int, int] = {}
     for area in (area for payload in payloads for area in payload.regions):
         if area.kind not in ("weights", "fast"):

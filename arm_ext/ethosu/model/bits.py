@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of a bit stream, one number after the other or many at once."""
+"""Reader of a bit stream, number by number or many numbers at once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ Integers = NDArray[np.int64]
 
 
 class Bits:
-    """Bits, least significant first."""
+    """A bit stream, the least significant bit of each byte first."""
 
     def __init__(self, data: bytes) -> None:
         padded = np.frombuffer(data + bytes(4), np.uint8).astype(np.int64)

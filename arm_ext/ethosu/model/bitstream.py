@@ -16,10 +16,10 @@ from arm_ext.ethosu.model.errors import StreamError
 
 Numbers = NDArray[np.int16]
 
-_Z_NONE, _Z_END, _Z_MAX = 6, 7, 3  # zero-run dividers: no runs, end of stream, greatest
-_W_PLAIN, _W_MAX = 7, 5  # weight dividers: no unary part, greatest
+_Z_NONE, _Z_END, _Z_MAX = 6, 7, 3  # zero-run dividers: no runs, end of stream, maximum
+_W_PLAIN, _W_MAX = 7, 5  # weight dividers: no unary part, maximum
 _CHUNK = 12  # unary bits of a chunk
-_AHEAD = 8  # how far numbers may run ahead of runs
+_AHEAD = 8  # maximum number of numbers decoded before their runs
 _VALUES = 512  # a number has 9 bits
 
 _ONES = [n.bit_count() for n in range(1 << _CHUNK)]
@@ -27,7 +27,7 @@ _ONES = [n.bit_count() for n in range(1 << _CHUNK)]
 
 @dataclass
 class _Palette:
-    """A map from a slice's numbers to weights: those below the palette's size index it, others are weights."""
+    """A map from numbers to weights: numbers below the palette's size are indices, others encode weights directly."""
 
     entries: Integers
     offset: int
@@ -54,13 +54,13 @@ class _Palette:
 
     @property
     def plain_bits(self) -> int:
-        """Bits of a number that has no unary part."""
+        """Number of bits of a number without a unary part."""
         return (len(self.entries) - 1).bit_length() if len(self.entries) else self.bits
 
 
 @dataclass
 class _Slice:
-    """A slice's header."""
+    """The header of a slice of the stream."""
 
     count: int
     runs: int
@@ -77,7 +77,7 @@ class _Chunks:
     unary0: list[int]
     unary1: list[int]
     runs: list[int]
-    number_bits: list[tuple[int, int]]  # bit offset and count of the remainders of each chunk
+    number_bits: list[tuple[int, int]]  # bit offset and number of the remainders of each chunk
     run_bits: list[tuple[int, int]]
 
 
@@ -128,10 +128,10 @@ def _checked(parts: list[Integers], expected: int) -> Numbers:
 
 
 def _slice(bits: Bits, header: _Slice, palette: _Palette, limit: int, new: bool) -> Integers:
-    """Return the weights of a slice, zeros of runs included."""
+    """Return the weights of a slice, including the zeros of runs."""
     if header.count > limit:
         raise StreamError(
-            f"a weight stream's slice of {header.count} weights exceeds the {limit} that are left"
+            f"a weight stream's slice of {header.count} weights exceeds the {limit} remaining weights"
         )
     if header.plain and not header.runs:
         numbers = bits.gather(bits.at + np.arange(header.count) * header.w_divider, header.w_divider)

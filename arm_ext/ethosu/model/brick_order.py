@@ -20,7 +20,7 @@ Positions = NDArray[np.int64]
 
 PADDING = -1  # a position of no weight
 _SUBKERNEL = 8
-_INTERLEAVE = 4  # output channels that one of U85's streams holds in a row
+_INTERLEAVE = 4  # number of consecutive output channels in one of U85's streams
 
 
 @dataclass(frozen=True)

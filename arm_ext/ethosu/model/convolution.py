@@ -15,7 +15,7 @@ from arm_ext.ethosu.model.window import SlidingWindow, read_input, read_window
 _RESET, _KEEP, _IFM2 = 0, 1, 2  # initial value of U85's accumulators
 _U55_BITS = (32, 40)  # accumulator widths by NPU_SET_ACC_FORMAT
 _U85_BITS = (32, 48)
-_WIDEST = 2  # bytes of an element that the MAC engine takes
+_WIDEST = 2  # maximum bytes of an element that the MAC engine reads
 
 
 def conv(machine: Machine) -> None:
@@ -41,7 +41,7 @@ def conv(machine: Machine) -> None:
 
 
 def depthwise(machine: Machine) -> None:
-    """Run NPU_OP_DEPTHWISE, in which each output channel reads the input channel of its number."""
+    """Run NPU_OP_DEPTHWISE, in which output channel i reads input channel i."""
     registers = machine.registers
     depth = registers.size("ofm_depth")
     window = _input(machine, depth)
@@ -84,7 +84,7 @@ def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> 
         if source == _KEEP:
             if machine.accumulators is None or machine.accumulators.shape != total.shape:
                 raise StreamError(
-                    "an operation continues accumulators that no operation of its shape has left"
+                    "an operation adds to accumulators, but no previous operation of its shape has kept any"
                 )
             total = joined(total, machine.accumulators)
         elif source == _IFM2:

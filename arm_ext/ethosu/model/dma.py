@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NPU_OP_DMA_START: copies of one run, of rows at strides, and by indices (U85)."""
+"""NPU_OP_DMA_START: copies of one run of bytes, of rows at strides, and by indices (U85)."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import PayloadMemory
 from arm_ext.ethosu.model.registers import Registers
 
-_UNIT = 16  # bytes that U55, and the NPU's own memory, are written in
+_UNIT = 16  # granularity in bytes of writes by U55, and of writes to the NPU's own memory
 
 
 def dma(machine: Machine) -> None:
@@ -21,7 +21,7 @@ def dma(machine: Machine) -> None:
     destination = registers.get("dma0_dst_region")
     length = registers.address("dma0_len")
     if registers.get("dma0_src_region", "internal"):
-        raise StreamError("a DMA reads the NPU's own memory, which holds no data of a model")
+        raise StreamError("a DMA reads the NPU's own memory, which contains no data of the model")
     internal = registers.get("dma0_dst_region", "internal")
     if length % _UNIT and (internal or registers.family == "u55"):
         raise StreamError(f"a DMA's {length} bytes are not a multiple of {_UNIT}")

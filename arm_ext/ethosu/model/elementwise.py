@@ -19,16 +19,16 @@ _AND, _OR, _XOR, _NOT, _AND_NOT = 33, 34, 35, 36, 42
 _U55_LAST = _SHL
 
 _UNARY = frozenset({_LRELU, _ABS, _CLZ, _NOT})
-_U55_SCALED = frozenset({_MUL, _ADD, _SUB, _ABS})  # the output scale of the others is not used
+_U55_SCALED = frozenset({_MUL, _ADD, _SUB, _ABS})  # other operations ignore the output scale
 
 _WORD = 32
 _WIDE = 4  # bytes of a 32-bit element
-_SCALAR = 8  # U85's broadcast mode; modes below are sets of bits for H, W, C
-# U55 and U65 shift an operand that is not rescaled left by one less than this; keyed by bytes of an element.
+_SCALAR = 8  # U85's broadcast mode; smaller values are sets of bits for H, W, C
+# U55 and U65 shift an operand that is not rescaled left by one bit less than this: bytes of an element → bits.
 _HEADROOM = {1: 20, 2: 15}
 _OPERANDS_16, _OPERAND_A_32, _OPERAND_B_32 = range(3)
 
-# A comparison gives all ones or none.
+# A comparison gives -1 (all bits set) or 0.
 _BINARY: dict[int, Callable[[Integers, Integers], Integers]] = {
     _MUL: np.multiply,
     _ADD: np.add,
@@ -140,7 +140,7 @@ def _scaled(registers: Registers, mode: int, a: Integers, b: Integers) -> tuple[
         raise StreamError(f"input scaling mode {choice} is unknown")
     size = element(registers, "ifm")[0].itemsize
     if size not in _HEADROOM:
-        raise StreamError(f"inputs of {size} bytes an element are rescaled, which 8 and 16 bits alone are")
+        raise StreamError(f"inputs with {size} bytes per element are rescaled; only 8 and 16 bits can be")
     headroom = _HEADROOM[size]
     multiplier, shift = registers.get("opa_scale", "scale"), registers.get("opa_scale", "shift")
     code = registers.get("ifm_precision", "round")

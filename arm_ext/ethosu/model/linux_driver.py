@@ -24,6 +24,6 @@ def refused_by_linux(payload: Payload) -> str:
             indices.add(command.value & _REGION)
         elif command.name.endswith("_region"):
             used.add(command.value & _REGION)
-    # The driver does not look at the region of a gather's indices, and rejects a buffer for a region that nothing else
-    # uses.
+    # The driver ignores the region of a gather's indices, and then rejects the buffer of a region that no other
+    # command uses.
     return "" if indices <= used else "a gather or scatter whose indices lie in a region of their own"

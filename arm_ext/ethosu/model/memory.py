@@ -27,7 +27,7 @@ class PayloadMemory:
     """
 
     def __init__(self, payload: Payload) -> None:
-        """Fill the regions with a pattern, and load the weights into theirs."""
+        """Fill the regions with a pattern, and copy the weights to their region."""
         self._regions: dict[int, Bytes] = {}
         for region in payload.regions:
             self._regions[region.number] = np.full(region.size, _FILL, np.uint8)
@@ -115,7 +115,7 @@ class FeatureMap:
         layout = registers.get(f"{name}_precision", "layout")
         if layout not in (NHWC, NHCWB16):
             raise StreamError(f"layout {layout} of the {name} is neither NHWC nor NHCWB16")
-        with registers.unrecorded():  # a tile 0 larger than the feature map has no effect
+        with registers.unrecorded():  # a tile 0 that is larger than the feature map has no effect
             height0 = min(registers.size(f"{name}_height0"), shape[0])
             width0 = min(registers.size(f"{name}_width0"), shape[1])
         registers.read.update({f"{name}.height0": height0, f"{name}.width0": width0})

@@ -11,15 +11,15 @@ from arm_ext.ethosu.model.registers import Registers, signed
 from arm_ext.ethosu.model.scaling import U55_ROUNDING, U85_OFM_ROUNDING, Rounding, rescale
 from arm_ext.ethosu.model.weights import Scales
 
-_TABLE_BYTES = 2048  # at the end of a core's shared RAM
+_TABLE_BYTES = 2048  # size of the tables at the end of a core's shared RAM
 _SLOT_BYTES = 256
-_CHAINED, _DISCARDED = 2, 3  # U85's storage of a feature map that is not in memory
+_CHAINED, _DISCARDED = 2, 3  # U85's storage modes of a feature map that is not written to memory
 
-_U55_TABLE = 16  # TABLE_0; the seven others follow
-_U55_PRECISION, _U55_INT8 = 0, 3  # clip ranges: by the type of the output, forced to 8 bits
-_WIDE = 4  # bytes of an element to which the 16-bit clamp does not apply
+_U55_TABLE = 16  # code of TABLE_0; seven more follow
+_U55_PRECISION, _U55_INT8 = 0, 3  # clip ranges: that of the output's dtype, or of 8 bits
+_WIDE = 4  # bytes of an element above which there is no 16-bit clamp
 
-# U85's functions: bytes of an index and of an entry.
+# U85's table functions → bytes of an index, bytes of an entry.
 _U85_TABLES = {1: (1, 1), 4: (1, 1), 5: (1, 2), 7: (1, 4), 8: (2, 2), 9: (2, 4)}
 
 # U85's code of a transpose → for each axis of the result, the operation's axis (height, width, channels).
@@ -51,7 +51,7 @@ def per_channel(registers: Registers) -> bool:
 
 
 def scale_output(registers: Registers, accumulators: Integers, scales: Scales | None) -> Integers:
-    """Rescale accumulators, by per-channel scales or by that of NPU_SET_OFM_SCALE."""
+    """Rescale accumulators, by per-channel scales or by the scale in NPU_SET_OFM_SCALE."""
     rounding = ofm_rounding(registers)
     if scales is not None:
         return rescale(accumulators + scales.bias, scales.multiplier, scales.shift, rounding)

@@ -16,11 +16,11 @@ from arm_ext.ethosu.model.window import SlidingWindow, read_window
 _MAX, _AVERAGE, _REDUCE_SUM, _SUM, _NONE, _MIN, _ARGMAX_X, _ARGMAX_Y = range(8)
 _FAR = 1 << 62  # beyond every value
 _VALUE_BITS = 16
-_RECIPROCAL_BITS = {"u55": 31, "u65": 31, "u85": 30}  # width of a scale register less one
+_RECIPROCAL_BITS = {"u55": 31, "u65": 31, "u85": 30}  # width of a scale register minus 1
 
 
 def pool(machine: Machine) -> None:
-    """Run NPU_OP_POOL; U55 and U65 have the first three kinds of pooling."""
+    """Run NPU_OP_POOL; U55 and U65 support only maximum, average and sum."""
     registers, mode = machine.registers, machine.running.operand
     if registers.family != "u85" and mode > _REDUCE_SUM:
         raise StreamError(f"pooling mode {mode} is not one of Ethos-{registers.family.upper()}")
@@ -52,7 +52,7 @@ def _extreme(window: SlidingWindow, sign: int) -> Integers:
 
 
 def _positions(machine: Machine, window: SlidingWindow) -> None:
-    """Compute the position of the first maximum of each window, in the bits above the 16 of the maximum itself."""
+    """Compute the index of each window's first maximum, stored above the 16 bits of the maximum itself."""
     _, width = window.kernel.size
     best: Integers = np.full((*window.steps, window.values.shape[2]), -_FAR)
     found = np.zeros_like(best)
@@ -76,7 +76,7 @@ def _average(machine: Machine, window: SlidingWindow) -> None:
     scale, shift = registers.get("ofm_scale", "scale"), registers.get("ofm_scale", "shift")
     if scale != 1 << shift:
         raise StreamError(
-            f"an average over what a kernel sees is scaled by {scale} / 2^{shift}, which is not modelled"
+            f"an average over the inputs inside a window is scaled by {scale} / 2^{shift}, which is not modelled"
         )
     count = window.coverage()
     bits = np.frexp((count - 1).astype(np.float64))[1].astype(np.int64)

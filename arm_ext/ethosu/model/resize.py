@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NPU_OP_RESIZE of U85: bilinear, nearest, and the sample before."""
+"""NPU_OP_RESIZE of U85: bilinear, nearest, and the preceding sample."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ from arm_ext.ethosu.model.window import read_input
 
 _BILINEAR, _REPLICATE, _NEAREST = range(3)
 _OFFSET_BITS = 12
-_FRACTION_SHIFT = 16  # sums are shifted left by this many bits beyond the fractions' own
+_FRACTION_SHIFT = 16  # sums are shifted left by this many bits in addition to the bits of the fractions
 
 
 @dataclass(frozen=True)
 class _AxisSamples:
-    """Samples along one axis: the element before each, the distance from it in units of 1 / scale, the next element."""
+    """Samples along an axis: index of the element before, distance to it in units of 1 / scale, index of the next."""
 
     before: Integers
     fraction: Integers
@@ -39,7 +39,7 @@ class _AxisSamples:
         )
 
     def nearest(self) -> Integers:
-        """Return the element nearest to each sample, the next one from the middle on."""
+        """Return the index of the element nearest to each sample; in the middle, the next one."""
         return np.where(2 * self.fraction >= self.scale, self.after, self.before)
 
 

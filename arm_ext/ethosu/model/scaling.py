@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiplication by a fixed-point number, with each way of rounding that an Ethos-U has.
+"""Multiplication by a fixed-point number, with each rounding mode of an Ethos-U.
 
 Source of the formulas: Vela 5.2, which folds constants by them (regor/compiler/graphir_optimiser.cpp, Scale).
 """
@@ -25,7 +25,7 @@ U85_OFM_ROUNDING: tuple[Rounding, ...] = (
 )
 U85_IFM_ROUNDING: tuple[Rounding, ...] = ("double", "natural")
 
-_HIGH_WORD = 31  # double rounding first rounds what a 32-bit high multiplication drops
+_HIGH_WORD = 31  # double rounding first rounds the bits that a 32-bit high multiplication drops
 _LIMIT = 2.0**63
 
 

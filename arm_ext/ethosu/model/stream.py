@@ -136,7 +136,7 @@ def steps(stream: CommandStream, family: Family) -> Iterator[ParsedCommand]:
         command = (words, pairs)[kind].get(word & _NUMBER_MASK) if kind < 2 else None
         if command is None or word & _RESERVED_MASK:
             raise StreamError(
-                f"word {at} of the command stream ({word:#010x}) is no command of Ethos-{family.upper()}"
+                f"word {at} of the command stream ({word:#010x}) is not a command of Ethos-{family.upper()}"
             )
         value = word >> 16
         if kind:

@@ -7,7 +7,7 @@ from arm_ext.ethosu.payload import Payload
 
 
 def table_beyond(payload: Payload) -> int | None:
-    """Return where the first table beyond shared RAM (U85: table RAM) ends, in bytes; None if all are inside.
+    """Return the end, in bytes, of the first table beyond shared RAM (U85: table RAM); None if all are inside.
 
     Raises:
         StreamError: The commands are malformed.

@@ -24,7 +24,7 @@ from arm_ext.ethosu.model.registers import Registers
 from arm_ext.target.npu import Accelerator
 
 _SCALE_BYTES = 10
-_SCALE_GRANULE = 16  # channels that U85's scales are padded to, or its micro-block
+_SCALE_GRANULE = 16  # number of channels to which U85 pads its scales; also the channels of its micro-block
 _ALIGNMENT = 16
 # Height x width of U85's micro-blocks, by their number in NPU_SET_ACC_FORMAT; 8 multipliers work on each element.
 _UBLOCK_AREA = (1, 2, 4, 4, 8, 16)
@@ -33,7 +33,7 @@ _UBLOCK_LANES = 8
 
 @dataclass(frozen=True)
 class KernelGeometry:
-    """A kernel's size in elements, dilation and stride; each y, x."""
+    """A kernel's size in elements, dilation and stride, each as (y, x)."""
 
     size: tuple[int, int]
     dilation: tuple[int, int]
@@ -146,7 +146,7 @@ def _stream(memory: PayloadMemory, registers: Registers, stream: int) -> bytes:
 def _place(weights: NDArray[np.int16], order: Positions, numbers: NDArray[np.int16]) -> None:
     real = order != PADDING
     if numbers[~real].any():
-        raise StreamError("a weight stream holds a weight where the operation has none")
+        raise StreamError("a weight stream has a nonzero weight in a padding position")
     weights[order[real]] = numbers[real]
 
 

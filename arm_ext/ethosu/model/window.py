@@ -84,7 +84,7 @@ def read_window(machine: Machine, depth: int) -> SlidingWindow:
     height = (rows - 1) * kernel.stride[0] + kernel.extent[0] - pad[0] - pad[2]
     width = (columns - 1) * kernel.stride[1] + kernel.extent[1] - pad[1] - pad[3]
     if height < 1 or width < 1:
-        raise StreamError(f"the input of an operation has {height} x {width} elements beside its padding")
+        raise StreamError(f"the input of an operation has {height} x {width} elements without its padding")
     upscale = registers.get("ifm_upscale")
     if upscale > _ZEROS:
         raise StreamError(f"up-scaling mode {upscale} is unknown")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of an Ethos-U, one a file: patterns that find it, attributes, limits, TOSA form and Vela's quirks.
+"""The operators of an Ethos-U, one per file: patterns, attributes, limits, TOSA form and defects of Vela.
 
 `registry` lists them, `constraints` their limits; `common.operators` is the graph that they form, and `common.contract`
 says what a file provides.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Index of the greatest or least value along an axis: ARGMAX; the least value of int8 x is the greatest of -1 - x.
+"""Index of the maximum or minimum along an axis: ARGMAX; the minimum of int8 x is the maximum of -1 - x.
 
 astype(argmax(x), "int32")    →    one argmax, whose indices are of 32 bits
 """
@@ -40,7 +40,7 @@ class Index(Attributes):
     axis: int
 
     def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
-        """Return the tensor that is searched; the output holds indices, which are not quantised."""
+        """Return the tensor that is searched; the output is left out, since indices are not quantised."""
         return inputs[:1]
 
 

@@ -26,7 +26,7 @@ from schedules.numerics.tosa.binary import Term
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(Attributes):
-    """Attributes of a quantised binary operator, of which at most one operand is constant.
+    """Attributes of a quantised binary operator; at most one operand is constant.
 
     Attributes:
         a: First operand.

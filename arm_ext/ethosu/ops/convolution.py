@@ -107,7 +107,7 @@ def _greatest_stride(operator: Operator[Convolution]) -> int:
 
 
 def _stride_in_place(operator: Operator[Convolution]) -> int:
-    """Return the greatest stride; 1 for windows without padding and dilation, whose data can be gathered first."""
+    """Return the largest stride; 1 for windows without padding and dilation, whose data can be gathered first."""
     window = operator.attributes.window
     return 1 if not any(window.padding) and set(window.dilation) == {1} else max(window.strides)
 

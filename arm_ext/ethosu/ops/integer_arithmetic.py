@@ -92,7 +92,7 @@ def parse_shifted_bits(var: Var, value: Expr, reader: Reader) -> Operator[Arithm
         return None
     if dtype_of(bits.args[0]) != "int32":
         return None
-    amounts = shift.args[1].value.numpy().astype(np.int32)  # below 32, as TOSA takes them
+    amounts = shift.args[1].value.numpy().astype(np.int32)  # a shift below 32, the range that TOSA allows
     given = Arithmetic(operands=(None, amounts), ranges=_ranges(shift, reader))
     found = operator_of("logical_right_shift", var, shift, given, [bits.args[0]])
     return replace(found, bindings=(shift.args[0], value.args[0], var))

@@ -89,7 +89,7 @@ def average_of(total: PendingSum, bias: Array, multiplier: Array) -> PendingSum:
 
 
 def _counts_padding(window: Window, multiplier: Array) -> bool:
-    """Whether an average divides by the whole window where part of the window is padding."""
+    """Whether an average divides by the size of the complete window even where part of it is padding."""
     if not any(window.padding):
         return False
     whole, _ = divisors(np.array([math.prod(window.kernel)], np.float32))
@@ -109,14 +109,14 @@ def _max_pool(call: Call, _: Reader) -> Pool:
 
 
 def _stride(operator: Operator[Pool]) -> int:
-    """Return the greatest stride along axes with several windows; 1 if there is only one window."""
+    """Return the largest stride along axes with several windows; 1 if there is only one window."""
     sizes, window = operator.inputs[0].shape[1:3], operator.attributes.window
     steps = zip(sizes, window.kernel, window.strides, strict=True)
     return max((stride for size, taps, stride in steps if taps < size), default=1)
 
 
 def _padded_stride(operator: Operator[Pool]) -> int:
-    """Return the greatest stride of a pool with padding or ceil mode; 1 for other pools."""
+    """Return the largest stride of a pool with padding or ceil mode; 1 for other pools."""
     given = operator.attributes
     return _stride(operator) if any(given.window.padding) or given.ceil_mode else 1
 
@@ -200,7 +200,8 @@ def _windows(
         size[1 + axis] += min(after, 0)
         padding += [before, max(after, 0)]
     kept = sliced(graph, data, [0] * len(size), size)
-    # Vela 5.2 splits a pool with greater strides into several, which read a slice of a tensor as if it were the whole.
+    # Vela 5.2 splits a pool with larger strides into several, which read a slice of a tensor as if it were the
+    # whole.
     return unsliced(graph, kept) if max(window.strides) > MAX_STRIDE else kept, padding
 
 

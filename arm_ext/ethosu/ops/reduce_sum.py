@@ -81,7 +81,8 @@ def emit(graph: TosaGraph, operator: Operator[ReduceSum], data: TosaTensor) -> T
         acc = convolved(graph, ts.Op.DEPTHWISE_CONV2D, data, ones, bias, Window(window))
     else:
         acc = widened(graph, data, 0)
-        # An axis of one element needs no sum; where Vela 5.2 removes it itself, it mistakes the tensor's memory layout.
+        # An axis of one element needs no sum; if Vela 5.2 removes such a sum itself, it confuses the tensor's
+        # memory layout.
         for axis in (axis for axis in axes if data.shape[axis] > 1):
             shape = [1 if at == axis else size for at, size in enumerate(acc.shape)]
             acc = graph.add(ts.Op.REDUCE_SUM, [acc], shape, "int32", axis)

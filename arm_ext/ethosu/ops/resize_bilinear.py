@@ -59,7 +59,7 @@ class TosaResizeAxis:
 
     @property
     def phases(self) -> "list[InterpolationPhase]":
-        """The interpolation of each output of a pixel, for a whole factor."""
+        """The interpolation of each output of a pixel, for an integer factor."""
         found = (divmod(self.d * k + self.offset, self.n) for k in range(self.n // self.d))
         return [InterpolationPhase(start, (self.n - part, part)) for start, part in found]
 
@@ -96,7 +96,7 @@ class BilinearResize(Attributes):
 
     @property
     def greatest_weight(self) -> int:
-        """The greatest weight of a pixel in a sum, for whole factors."""
+        """The largest weight of a pixel in a sum, for integer factors."""
         return math.prod(
             max(max(phase.weights) for phase in axis.phases) for axis in (self.rows, self.columns)
         )
@@ -116,7 +116,7 @@ def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> BilinearResize:
 
 
 def _extent(operator: Operator[BilinearResize]) -> int:
-    """Return the greatest height or width of the image and the result."""
+    """Return the maximum height or width of the image and the result."""
     return max(dim for tensor in operator.tensors for dim in tensor.shape[1:3])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nearest-neighbour resize by whole factors, with half-pixel or asymmetric coordinates: RESIZE."""
+"""Nearest-neighbour resize by integer factors, with half-pixel or asymmetric coordinates: RESIZE."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ def _attributes(call: Call, _: Reader) -> NearestResize:
 
 
 def _factors(operator: Operator[NearestResize]) -> tuple[int, int]:
-    """Return the upscaling factors of rows and columns; 0 for a factor that is not whole."""
+    """Return the upscaling factors of rows and columns; 0 for a factor that is not an integer."""
     rows, columns = (
         out // own if out % own == 0 else 0
         for out, own in zip(operator.output.shape[1:3], operator.inputs[0].shape[1:3], strict=True)

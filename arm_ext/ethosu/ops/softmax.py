@@ -107,7 +107,7 @@ def _inverse(graph: TosaGraph, total: TosaTensor, zeros: TosaTensor, entries: Ar
 
     up = combined(ts.Op.SUB, zeros, _number(graph, 1, one))
     n = combined(ts.Op.LOGICAL_LEFT_SHIFT, total, up)
-    # Centred at 0, so that int8 holds it after the shift.
+    # Centred at 0, so that it fits into int8 after the shift.
     centred = combined(ts.Op.SUB, n, _number(graph, (1 << 30) + (1 << 29), one))
     index = rescale(graph, centred, scale_of(2.0**-22), "int8")
     r = _looked_up(graph, index, entries + _LEAST, ONE, _LEAST)

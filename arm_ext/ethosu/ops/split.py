@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a split, each of which is one operator: SLICE."""
+"""Splits of a tensor: each result is one operator, SLICE."""
 
 import math
 from collections.abc import Sequence

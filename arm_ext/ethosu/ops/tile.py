@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repetition of a whole tensor (tile) or of each element along an axis (repeat): TILE."""
+"""Repetition of a complete tensor (tile) or of each element along an axis (repeat): TILE."""
 
 import math
 from dataclasses import dataclass

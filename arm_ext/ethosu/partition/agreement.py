@@ -33,7 +33,10 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class _Sums:
-    """Sums of the comparison of one region; `first` holds the model's inputs of the first difference."""
+    """Differences between NPU and CPU in one region's outputs.
+
+    `first` holds the model's inputs of the first difference.
+    """
 
     elements: int = 0
     differing: int = 0
@@ -52,7 +55,7 @@ class _Sums:
 
 @dataclass
 class Agreement:
-    """Compares the regions of a model sample by sample.
+    """Compares the NPU regions of a model with the CPU, sample by sample.
 
     Attributes:
         divider: The divider that made the regions.
@@ -83,7 +86,7 @@ class Agreement:
             sums.add(model.run(region.compiled.payload, given), expected, inputs)
 
     def link(self) -> NpuLink:
-        """Return the figures of the comparison and, for regions that differ, the operator where that begins."""
+        """Return the results of the comparison and, for each region that differs, its first operator that differs."""
         return NpuLink(
             accelerator=self.offloaded.report.accelerator,
             samples=self.samples,
@@ -100,7 +103,10 @@ class Agreement:
         )
 
     def _located(self, region: Region, inputs: Sequence[Array]) -> NpuDifference | None:
-        """Return the operator with which a region differs; None if prefixes of it do not differ when compiled alone."""
+        """Return the first operator with a difference in a region.
+
+        None if no prefix of the region differs when compiled alone.
+        """
         graph = read(self.offloaded.integer)
         own = {operator.output.var for operator in region.part.operators}
         operators = [operator for operator in graph.operators if operator.output.var in own]

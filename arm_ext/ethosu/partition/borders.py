@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The borders of NPU regions: for each tensor that crosses one, the operator on the other side and the reason.
+"""The borders of NPU regions: for each tensor that crosses one, the operator outside and the reason.
 
 On the other side is an input or output of the model, an operator that stays on the CPU (its fallback has the reason),
 or another region. Two regions cannot be one if an operator on the CPU depends on the one and feeds the other, or if
@@ -34,7 +34,7 @@ def borders(
 
 @dataclass
 class _Sides:
-    """Index of which region or CPU call computes and reads each variable.
+    """The region or CPU call that computes each variable, and the variables that read it.
 
     Attributes:
         graph: The divided graph.

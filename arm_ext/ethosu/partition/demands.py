@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the division that the user asked for by options: no operators left on the CPU, an SRAM budget."""
+"""Checks of the user's requirements on the division: no operators on the CPU, an SRAM budget."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,12 +9,12 @@ from arm_ext.report.npu import NpuReport, reason_table, reasons_of
 from schedules.diagnostic import Diagnostic
 
 _SRAM = "Sram"  # Vela's name of the SRAM in every system configuration
-_WIDEST = 5  # layers that a message lists, as many as for --memory-budget
-_NAMED = 20  # rejections that a message lists one by one: as many as fit on a screen
+_WIDEST = 5  # number of layers in a message, the same as for --memory-budget
+_NAMED = 20  # maximum number of rejections in a message, so that it fits on a screen
 
 
 def check_rejections(report: NpuReport, watched: Collection[str], macs: Mapping[str, int]) -> None:
-    """Raise ModelError if an operator, or one of those watched, falls back to the CPU.
+    """Raise ModelError if an operator that the user watches (by default any operator) falls back to the CPU.
 
     Args:
         report: The report of the division.
@@ -64,6 +64,6 @@ def check_sram(report: NpuReport, budget: int) -> None:
         )
         others = ", ".join(f"{m.name} {m.peak_bytes:,} bytes" for m in region.memories if m.name != _SRAM)
         raise ModelError(
-            f"NPU region {region.index} takes {peak:,} bytes of SRAM, which exceeds --sram-budget {budget:,}"
+            f"NPU region {region.index} needs {peak:,} bytes of SRAM, which exceeds --sram-budget {budget:,}"
             f"{f' (and {others})' if others else ''}; in use at the widest layers:\n{layers}"
         )

@@ -76,7 +76,7 @@ class Offloaded:
     def selftest(
         self, model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...]
     ) -> tuple[Selftest, list[RegionValues]]:
-        """Compute the self-test without `source`, and the values of each region in it, on this machine.
+        """Compute the self-test on this machine, without `source`, and the values of each region in it.
 
         Args:
             model: The imported model.

@@ -9,8 +9,8 @@ from arm_ext.ethosu.partition.parts import NpuPart
 from arm_ext.ethosu.vela.compiler import OperationEstimate
 from relay_passes.ir.sources import Names, union
 
-_INPUT = "input-"  # the prefix of a graph's inputs in the TOSA serializer; a number follows
-_LOOK_UP = "LUT"  # Vela's name of a layer of table look-ups, which it counts as multiply-accumulates, too
+_INPUT = "input-"  # prefix of the names of a graph's inputs in the TOSA serializer, before a number
+_LOOK_UP = "LUT"  # Vela's name for layers of table look-ups, for which it also counts multiply-accumulates
 
 
 def owned(

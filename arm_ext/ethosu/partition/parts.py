@@ -44,7 +44,7 @@ _OPTIONS = "command line"
 
 @dataclass(frozen=True)
 class Wishes:
-    """The user's assignment of operators to NPU or CPU, by kind or source node.
+    """The user's assignment of operators (by kind or source node) to NPU or CPU.
 
     Attributes:
         npu: If not empty, only these operators may run on the NPU.
@@ -55,7 +55,7 @@ class Wishes:
     cpu: frozenset[str] = frozenset()
 
     def against(self, operator: Operator[Any]) -> Diagnostic | None:
-        """Return why an option keeps an operator on the CPU, or None."""
+        """Return the reason why an option keeps an operator on the CPU; None if none does."""
         names = {operator.kind, *operator.nodes}
         kept = sorted(names & self.cpu)
         if kept:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reason why a call of an integer graph is no NPU operator, with advice."""
+"""The reason why a call of an integer graph is not an NPU operator, with advice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

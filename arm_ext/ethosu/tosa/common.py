@@ -82,12 +82,12 @@ def reshaped(graph: TosaGraph, x: TosaTensor, shape: Sequence[int]) -> TosaTenso
     if tuple(shape) == x.shape:
         return x
     if math.prod(shape) != math.prod(x.shape):
-        raise ValueError(f"{x.shape} does not reshape to {tuple(shape)}")
+        raise ValueError(f"{x.shape} cannot be reshaped to {tuple(shape)}")
     return graph.add(ts.Op.RESHAPE, [x, graph.sizes(shape)], shape, x.dtype)
 
 
 def sliced(graph: TosaGraph, x: TosaTensor, start: Sequence[int], size: Sequence[int]) -> TosaTensor:
-    """Emit SLICE, unless it selects everything.
+    """Emit SLICE, unless it selects the complete tensor.
 
     One channel of several is sliced as the column of a matrix: Vela 5.2 for Ethos-U85 loses the stride of other such
     slices if they become channels again.
@@ -116,12 +116,15 @@ def tiled(graph: TosaGraph, data: TosaTensor, shape: Sequence[int]) -> TosaTenso
 
 
 def unsliced(graph: TosaGraph, x: TosaTensor) -> TosaTensor:
-    """Emit a copy of a value that is a SLICE, perhaps reshaped; return any other value."""
+    """Emit a copy of a value that is a SLICE, perhaps reshaped; return other values unchanged."""
     return _copied_of(graph, x, (ts.Op.SLICE,))
 
 
 def unjoined(graph: TosaGraph, x: TosaTensor) -> TosaTensor:
-    """Emit a copy of a value that SLICE, CONCAT, PAD or TILE made, perhaps reshaped; return any other value."""
+    """Emit a copy of a value that SLICE, CONCAT, PAD or TILE computed, perhaps reshaped.
+
+    Return other values unchanged.
+    """
     return _copied_of(graph, x, (ts.Op.SLICE, ts.Op.CONCAT, ts.Op.PAD, ts.Op.TILE))
 
 
@@ -181,5 +184,5 @@ def reversed_along(graph: TosaGraph, value: TosaTensor, axis: int) -> TosaTensor
 
 
 def of_rank(graph: TosaGraph, x: TosaTensor, rank: int) -> TosaTensor:
-    """Emit a RESHAPE to a higher rank with leading axes of 1, because TOSA broadcasts equal ranks only."""
+    """Emit a RESHAPE to a higher rank with leading axes of 1, because TOSA broadcasts only operands of equal rank."""
     return reshaped(graph, x, (1,) * (rank - len(x.shape)) + x.shape)

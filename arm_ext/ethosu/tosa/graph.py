@@ -55,7 +55,7 @@ class Made:
 
 
 class TosaGraph:
-    """Operators are added in the order in which they run.
+    """A graph under construction; operators are added in the order in which they run.
 
     Attributes:
         family: Family of the accelerators that it is for.
@@ -79,7 +79,7 @@ class TosaGraph:
         return self._value(self._serializer.addPlaceholder(list(shape), DTYPES[dtype]), dtype)
 
     def constant(self, array: npt.NDArray[Any], dtype: str | None = None) -> TosaTensor:
-        """Add a constant, of the array's dtype or the named one; equal constants are one value."""
+        """Add a constant in the array's dtype or the named one; equal constants become one value."""
         dense = np.ascontiguousarray(array)
         key = (dtype or str(dense.dtype), dense.shape, dense.tobytes())
         if key not in self._constants:
@@ -88,7 +88,7 @@ class TosaGraph:
         return self._constants[key]
 
     def biases_before(self, weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> int:
-        """Return how many other biases were used with equal weights before this one."""
+        """Return the number of other biases that were used with equal weights before this one."""
         known = self._biases.setdefault((weight.shape, weight.tobytes()), [])
         key = bias.astype(np.int64).tobytes()
         if key not in known:
@@ -96,11 +96,11 @@ class TosaGraph:
         return known.index(key)
 
     def scalar(self, value: int, dtype: str) -> TosaTensor:
-        """Add a constant of one element, as operators take their zero points."""
+        """Add a constant of one element, in the form that operators require for zero points."""
         return self.constant(np.array([value], "int64" if dtype == "int48" else dtype), dtype)
 
     def sizes(self, numbers: Sequence[int]) -> TosaTensor:
-        """Add a constant shape, as RESHAPE takes it."""
+        """Add a constant shape, in the form that RESHAPE requires."""
         array = np.array(numbers, np.int64)
         key = ("shape", array.shape, array.tobytes())
         if key not in self._constants:

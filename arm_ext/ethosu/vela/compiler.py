@@ -24,7 +24,7 @@ Format = Literal["TOSA", "TFLITE"]
 
 _IDENTIFIERS = {"TOSA": b"TOSA", "TFLITE": b"TFL3"}  # file identifier of a flatbuffer, at byte 4
 
-# Kinds of the regions for separate inputs and outputs; Vela defines those of scratch and fast scratch.
+# Kinds of the regions for separate inputs and outputs; Vela itself defines those of scratch and fast scratch.
 _INPUT_REGION, _OUTPUT_REGION = 3, 4
 
 
@@ -38,7 +38,7 @@ class VelaError(ModelError):
 
 @dataclass(frozen=True)
 class Io:
-    """Name, dtype and shape of an input or output of the network, which Vela does not keep."""
+    """Name, dtype and shape of an input or output of the network; Vela's result has no names and dtypes."""
 
     name: str
     dtype: str
@@ -47,7 +47,7 @@ class Io:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Vela's estimate for one memory."""
+    """Vela's estimate of the use of one memory."""
 
     name: str
     peak_bytes: int
@@ -137,7 +137,7 @@ def compile_network(
     """
     if network[4:8] != _IDENTIFIERS[format_]:
         # Vela does not check the identifier, and would crash the process.
-        raise VelaError(f"{len(network)} bytes are no {format_} flatbuffer: they lack its identifier")
+        raise VelaError(f"{len(network)} bytes are not a {format_} flatbuffer: its identifier is missing")
     config = configuration(npu, options or VelaOptions())
     said = io.BytesIO()
     try:
@@ -149,7 +149,13 @@ def compile_network(
         raise VelaError(_failure(npu, "operators of the network are left to a CPU", said))
     payload = _payload(model, npu, inputs, outputs)
     if (end := table_beyond(payload)) is not None:
-        raise VelaError(_failure(npu, f"a table ends at {end:#x} of {npu.shram_kib << 10:#x} bytes", said))
+        raise VelaError(
+            _failure(
+                npu,
+                f"a table ends at {end:#x}, beyond the {npu.shram_kib << 10:#x} bytes of shared RAM",
+                said,
+            )
+        )
     report = model.perf_report
     return CompiledPayload(
         payload,
@@ -180,7 +186,9 @@ def check_configuration(npu: Accelerator, options: VelaOptions) -> None:
     except VelaError as error:
         used = f"[System_Config.{options.system_config or npu.system_config}]"
         used += f" and [Memory_Mode.{options.memory_mode or npu.memory_mode}]"
-        raise UsageError(f"{options.config or 'Vela'}: nothing compiles with {used}: {error}") from None
+        raise UsageError(
+            f"{options.config or 'Vela'}: no network can be compiled with {used}: {error}"
+        ) from None
 
 
 def _failure(npu: Accelerator, error: str, said: io.BytesIO) -> str:
@@ -214,13 +222,13 @@ def _payload(
 
 
 def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> tuple[PayloadTensor, ...]:
-    """Return the places that Vela gave to inputs or outputs, with the network's names and dtypes."""
+    """Return inputs or outputs with the addresses that Vela assigned, and the network's names and dtypes."""
     if named is None:
         named = [Io(f"{role}{i}", f"int{8 * t.element_size}", tuple(t.shape)) for i, t in enumerate(compiled)]
     if role == "output" and len(compiled) < len(named):
         raise VelaError(f"Vela {vela_version()} keeps {len(compiled)} of {len(named)} outputs")
     if len(named) != len(compiled):
-        raise ValueError(f"Vela has {len(compiled)} {role}s, the caller names {len(named)}")
+        raise ValueError(f"Vela has {len(compiled)} {role}s, but the caller names {len(named)}")
     tensors = []
     for given, found in zip(named, compiled, strict=True):
         scale = float(found.scale[0]) if len(found.scale) == 1 else None

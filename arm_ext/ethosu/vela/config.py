@@ -83,7 +83,7 @@ def configuration(npu: Accelerator, options: VelaOptions) -> VelaConfiguration:
 
 
 def pairs(npu: Accelerator) -> tuple[tuple[str, str], ...]:
-    """Return the system configurations of an accelerator in Vela's own file, each with the memory modes that fit it.
+    """Return an accelerator's system configurations in Vela's own file, each with its compatible memory modes.
 
     A mode whose arena lies in a memory that cannot be written, such as flash, does not fit.
     """
@@ -114,12 +114,12 @@ def _read(path: Path) -> str:
     """Return the text of a configuration file."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a named pipe would block
-            raise UsageError(f"{path}: Vela's configuration is a file, and this is none")
+            raise UsageError(f"{path}: Vela's configuration must be a file, and this is not one")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: Vela's configuration cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: Vela's configuration is no text: {error}") from None
+        raise UsageError(f"{path}: Vela's configuration is not a text file: {error}") from None
 
 
 @functools.cache
@@ -155,23 +155,25 @@ def _clock(path: Path, parser: configparser.ConfigParser, system_config: str) ->
     except ValueError:
         clock = math.nan
     if not 0 < clock < math.inf:
-        raise UsageError(f"{path}: core_clock={text} of [{section}] is no clock in Hz, such as 1e9")
+        raise UsageError(
+            f"{path}: core_clock={text} of [{section}] is not a clock frequency in Hz, such as 1e9"
+        )
     return clock
 
 
 def _arena_cache_size(path: Path, parser: configparser.ConfigParser, memory_mode: str) -> int | None:
-    """Return the memory mode's limit of the arena in bytes, or None."""
+    """Return the memory mode's limit of the arena in bytes; None if it has no limit."""
     section = f"Memory_Mode.{memory_mode}"
     text = _inherited(path, parser, section, "arena_cache_size")
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal()):
-        raise UsageError(f"{path}: arena_cache_size={text} of [{section}] is no number of bytes")
+        raise UsageError(f"{path}: arena_cache_size={text} of [{section}] is not a number of bytes")
     return int(text)
 
 
 def _inherited(path: Path, parser: configparser.ConfigParser, section: str, key: str) -> str | None:
-    """Return the value of a key in a section or in those that it inherits from, or None."""
+    """Return the value of a key in a section, or in the sections that it inherits from; None if it is missing."""
     seen = [section]
     while key not in parser[seen[-1]]:
         parent = parser[seen[-1]].get("inherit")
@@ -180,7 +182,7 @@ def _inherited(path: Path, parser: configparser.ConfigParser, section: str, key:
         if parent in seen:
             raise UsageError(f"{path}: [{section}] inherits from itself: {' from '.join([*seen, parent])}")
         if parent not in parser:
-            raise UsageError(f"{path}: [{seen[-1]}] inherits from [{parent}], which is not there")
+            raise UsageError(f"{path}: [{seen[-1]}] inherits from [{parent}], which does not exist")
         seen.append(parent)
     return parser[seen[-1]][key]
 

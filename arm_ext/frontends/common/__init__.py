@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that several front ends share."""
+"""Modules shared by several front ends."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cleanup of TVM's BlockBuilder scopes that are left open by an error.
+"""Cleanup of TVM's BlockBuilder scopes after an error that leaves them open.
 
 TVM leaves them open, and each builder then prints "BlockBuilder destroyed with remaining blocks!" beside the error's
 message.
@@ -16,7 +16,7 @@ _MARK = "_ends_blocks"
 
 @contextmanager
 def ending_blocks_on_error() -> Iterator[None]:
-    """Open a scope in which function scopes that an error leaves are ended, those of upstream's importers too.
+    """Open a scope that ends the BlockBuilder scopes that an error leaves open, including those of TVM's importers.
 
     Inside another such scope it does nothing, since ending blocks twice raises an error that would hide the first one.
     """

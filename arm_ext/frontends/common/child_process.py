@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other runtimes run in child processes, since some models crash the process of the runtime.
+"""Calls of other runtimes in child processes, since some models crash the runtime.
 
 onnxruntime, LiteRT and torch end their process at some models: at an integer division by 0 on x86, at an input that is
 left out, where memory ends. A fork shares the model's weights with its parent and has the runtime loaded already.
@@ -34,14 +34,14 @@ _SAID_BYTES = 4096
 
 
 class DiedError(Exception):
-    """A model ended the process of the runtime; the message says how."""
+    """Raised when a model has ended the runtime's process; the message says how."""
 
 
 class Apart(Generic[Job, Answer]):
-    """A function in a forked process, which is ended with this object."""
+    """A function in a forked child process, which is terminated when this object is deleted or closed."""
 
     def __init__(self, make: Callable[[], Callable[[Job], Answer]], runtime: str) -> None:
-        """Start the process.
+        """Fork the process.
 
         Args:
             make: Called in the process; returns the function that does the jobs. Jobs and answers can be pickled.
@@ -57,14 +57,14 @@ class Apart(Generic[Job, Answer]):
         self._said = os.memfd_create("said")
         try:
             with warnings.catch_warnings():
-                # Python and jax warn of forking a process with threads. The child uses no locks that other threads may
-                # hold.
+                # Python and jax warn about forking a process with threads. The child uses no locks that other
+                # threads may hold.
                 warnings.simplefilter("ignore")
                 self._pid = os.fork()
         except OSError as err:
             os.close(self._said)
             raise EnvError(
-                f"{runtime} needs a process of its own, and none can be started: {err.strerror}"
+                f"{runtime} runs in a child process, which cannot be started: {err.strerror}"
             ) from err
         if not self._pid:
             _serve(make, theirs, self._said)
@@ -73,7 +73,7 @@ class Apart(Generic[Job, Answer]):
         self._answer()
 
     def __call__(self, job: Job) -> Answer:
-        """Return the function's answer for a job.
+        """Return the function's result for a job.
 
         Raises:
             DiedError: The process ended.
@@ -81,13 +81,13 @@ class Apart(Generic[Job, Answer]):
         """
         if self._died:
             raise DiedError(self._died)
-        with suppress(OSError):  # the child died before; `_answer` reports it
+        with suppress(OSError):  # the child has ended already; `_answer` reports it
             self._pipe.send_bytes(pickle.dumps(job, _PROTOCOL))
         answer: Answer = self._answer()
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the child process."""
         self._end()
 
     def _answer(self) -> Any:
@@ -105,7 +105,7 @@ class Apart(Generic[Job, Answer]):
         last = (said.decode(errors="replace").strip().splitlines() or [""])[-1].strip()
         code = self._end() or 0
         if code == -signal.SIGFPE:
-            return "it divides an integer by 0, or the least one by -1"
+            return "it divides an integer by 0, or the smallest integer by -1"
         if code == -signal.SIGKILL:
             return "it was killed, as the system does when memory ends"
         if is_out_of_memory(RuntimeError(last)):
@@ -128,20 +128,20 @@ def call_apart(function: Callable[[], Result], runtime: str) -> Result:
 
 
 def _end(owner: int, pid: int, pipe: Connection, said: int) -> int | None:
-    """End a process, and return its exit code, or minus the signal that ended it."""
-    if os.getpid() != owner:  # a fork has this object, too
+    """Terminate a process, and return its exit code, or minus the number of the signal that ended it."""
+    if os.getpid() != owner:  # a fork has a copy of this object, but must not terminate the process
         return None
     pipe.close()
     os.close(said)
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)  # a child that died by itself keeps its own exit status
+        os.kill(pid, signal.SIGKILL)  # no effect on the exit status of a child that has ended already
     with suppress(ChildProcessError):
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return None
 
 
 def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, said: int) -> NoReturn:
-    """Run the child until the parent closes the pipe or ends."""
+    """Run jobs in the child until the parent closes the pipe or ends."""
     code = 1
     try:
         _detach(pipe.fileno(), said)
@@ -154,11 +154,11 @@ def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, said: int
     except BaseException:
         traceback.print_exc()  # to the file whose last line the parent reports
     finally:
-        os._exit(code)  # skips the exit handlers, which belong to the parent, as do the open files
+        os._exit(code)  # skips the exit handlers and open files, which belong to the parent
 
 
 def _send(pipe: Connection, function: Callable[[], Any]) -> None:
-    """Send a function's result, or the exception that it raises."""
+    """Send the function's result through the pipe, or the exception that it raises."""
     try:
         answer = pickle.dumps((function(), None), _PROTOCOL)
     except Exception as err:
@@ -167,7 +167,7 @@ def _send(pipe: Connection, function: Callable[[], Any]) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an exception, or one of the same message where it cannot be pickled and read back."""
+    """Return an exception, or a RuntimeError with the same message if it cannot be pickled and unpickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # of many types
@@ -176,17 +176,19 @@ def _portable(error: Exception) -> Exception:
 
 
 def _detach(pipe: int, said: int) -> None:
-    """Leave to the parent its output, its signals and its files."""
+    """Detach the child from the parent's output, signals and files."""
     faulthandler.disable()
     gc.freeze()  # objects of the parent may have finalizers
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent handles Ctrl-C, and then terminates this process
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(said, 1)
     os.dup2(said, 2)
-    # Locks and sockets that the parent closes must be closed.
+    # Locks and sockets that the parent closes must not stay open here.
     first, second = sorted((pipe, said))
     os.closerange(3, first)
     os.closerange(first + 1, second)
@@ -194,7 +196,7 @@ def _detach(pipe: int, said: int) -> None:
 
 
 def _end_with_parent(pipe: int) -> None:
-    """Wait until the parent's end of the pipe is closed, and end the process."""
+    """Wait until the parent closes its end of the pipe, then end the process."""
     poll = select.poll()
     poll.register(pipe, 0)  # poll always reports a closed end
     poll.poll()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches and loops that are decided at run time: a model under import as Relax functions that call each other.
+"""Branches and loops that are decided at run time: a model under import is Relax functions that call each other.
 
     y = f(x); z = then(y) if c(y) else other(y); w = g(z, x)
         →    main(x): y, c = main_part(x); z = choice(c, y); w = main_part_2(z, x)
@@ -38,7 +38,7 @@ _Kernels = Mapping[GlobalVar, tirx.PrimFunc]
 
 
 def call(symbol: str, args: Sequence[Expr], ret_ty: Type, sources: Iterable[str]) -> Call:
-    """Return a call of a function by name, with source names."""
+    """Return a call of a function by the function's name, with source names attached."""
     callee = GlobalVar(symbol)
     relax.expr._update_type(callee, relax.FuncType([arg.ty for arg in args], ret_ty))
     return with_source(Call(callee, list(args), ret_ty=ret_ty), sources)
@@ -53,15 +53,15 @@ class Callee:
     ret_ty: Type
 
     def call(self, given: Mapping[str, Expr], sources: Iterable[str]) -> Call:
-        """Return a call of the function, with inputs by name."""
+        """Return a call of the function; `given` maps names of inputs to values."""
         return call(self.symbol, [given[name] for name in self.inputs], self.ret_ty, sources)
 
 
 class Block:
-    """A binding block under construction."""
+    """Collects the bindings of a binding block."""
 
     def __init__(self) -> None:
-        """Begin without bindings."""
+        """Start without bindings."""
         self._bindings: list[relax.Binding] = []
 
     def bind(self, name: str, value: Expr) -> Var:
@@ -78,13 +78,13 @@ class Block:
         return [self.bind(f"{name}_{i}", TupleGetItem(var, i)) for i in range(len(var.ty.fields))]
 
     def end(self, result: Var) -> relax.SeqExpr:
-        """Return the bindings as a sequence expression with that result."""
+        """Return the collected bindings as a sequence expression with the given result."""
         return relax.SeqExpr([relax.BindingBlock(self._bindings)], result)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """The parts of a loop's function.
+    """The parts from which a loop's function is built.
 
     Rows that are given by each round are written where they belong in `wholes`, of which there is one for all rounds.
 
@@ -109,7 +109,7 @@ class Rounds:
     writers: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise an error for states whose shape or dtype changes between rounds.
+        """Check that states have the same shape and dtype before and after an iteration.
 
         Raises:
             ModelError: A round returns a state, or its condition, of another type than it takes.
@@ -123,7 +123,7 @@ class Rounds:
         for what, (before, new) in given.items():
             if not structural_equal(before, new):
                 raise ModelError(
-                    f"{what} is {before} before a round and {new} after it; a compiled model has static shapes"
+                    f"{what} is {before} before an iteration and {new} after it; a compiled model has static shapes"
                 )
 
     def function(self) -> relax.Function:
@@ -145,12 +145,12 @@ class Rounds:
         choice = chosen(go, again.end(again.bind("repeated", repeat)), block.end(done), done.ty)
         outer = Block()
         result = outer.bind("results", choice)
-        # In no dataflow block: functions that are called there would be compiled as a part of their caller.
+        # Not in a dataflow block: TVM would compile functions that are called there as a part of their caller.
         return relax.Function([go, *params.values(), *wholes], outer.end(result), result.ty, is_pure=False)
 
 
 def chosen(condition: Expr, yes: relax.SeqExpr, no: relax.SeqExpr, ty: Type) -> relax.If:
-    """Return a branch on a Boolean scalar, of which both sides give values of one type."""
+    """Return an `if` on a Boolean scalar, whose two branches give values of type `ty`."""
     choice = relax.If(condition, yes, no)
     relax.expr._update_type(choice, ty)
     return choice
@@ -164,7 +164,7 @@ class Program:
     """
 
     def __init__(self, named: Callable[[relax.Function], relax.Function] = lambda func: func) -> None:
-        """Begin without functions.
+        """Start without functions.
 
         Args:
             named: Gives the bindings of a converted function their source names.
@@ -183,11 +183,11 @@ class Program:
         return name
 
     def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
-        """Add a function that branches or calls others, or a kernel that it calls."""
+        """Add a function that contains branches or calls of functions, or a kernel that it calls."""
         self._joining[symbol] = func
 
     def add(self, symbol: str, mod: tvm.IRModule) -> Callee:
-        """Add a function of one dataflow block, in which calls of functions by name are the control flow.
+        """Add a function of one dataflow block, in which calls of functions by name are control flow.
 
         Args:
             symbol: Name of the function.
@@ -199,7 +199,7 @@ class Program:
     def function(
         self, symbol: str, params: Sequence[Var], convert: Callable[[relax.BlockBuilder], Sequence[Expr]]
     ) -> Callee:
-        """Add a function, which returns a tuple or its only result.
+        """Add a function, which returns a tuple, or its only result.
 
         Args:
             symbol: Name of the function.
@@ -212,8 +212,8 @@ class Program:
             with builder.dataflow():
                 try:
                     results = list(convert(builder))
-                # The error is raised after the function is complete: a builder with an unfinished function complains on
-                # stderr.
+                # The error is raised after the function is complete, since a builder with an unfinished function
+                # prints to stderr.
                 except Exception as err:
                     failure, results = err, []
                 output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
@@ -250,7 +250,7 @@ class Program:
             if not structural_equal(callee.ret_ty, callees[0].ret_ty):
                 raise ModelError(
                     f"its branches give {callees[0].ret_ty} and {callee.ret_ty}; a compiled model has static shapes, "
-                    "so both have to give the same"
+                    "so all branches must give the same types"
                 )
         args = {f"choice_{k}": condition for k, condition in enumerate(conditions)}
         args |= dict(zip((str(var.name) for var in fixed), _run_time(read), strict=True))
@@ -261,7 +261,7 @@ class Program:
         return last.call(args, [source])
 
     def _choice(self, source: str, types: Mapping[str, Type], yes: Callee, no: Callee) -> Callee:
-        """Add a function that calls one of two functions, as its first parameter says."""
+        """Add a function that calls `yes` if its first parameter is true, and otherwise `no`."""
         symbol = self.symbol(source, "choice")
         params = {name: Var(name, ty) for name, ty in types.items()}
 
@@ -277,7 +277,7 @@ class Program:
     def loop(
         self, source: str, go: Expr, states: Sequence[Expr], convert: Region, read: Sequence[Expr]
     ) -> Call:
-        """Return a call that repeats rounds while there is another; its result is a tuple of the states.
+        """Return a call that repeats iterations while their condition holds; its result is a tuple of the states.
 
         Args:
             source: The node that it comes from.
@@ -314,7 +314,7 @@ class Program:
         return merged
 
     def _stage(self, symbol: str, mod: tvm.IRModule) -> None:
-        """Take the straight-line parts out of a function that makes decisions."""
+        """Move the straight-line parts of a function with branches or loops into functions of their own."""
         func = mod[symbol]
         kernels = {gvar: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
         if any(_decides(binding.value) for binding in bindings_of(func)):
@@ -346,7 +346,7 @@ class Program:
 
 
 def _parameters(read: Sequence[Expr]) -> tuple[list[Var], list[Expr]]:
-    """Return parameters for the values that are computed at run time, and all values as their readers see them."""
+    """Return parameters for the values that are computed at run time, and all values in the form that readers use."""
     given = [
         value if isinstance(value, Constant) else Var(f"fixed_{k}", value.ty) for k, value in enumerate(read)
     ]
@@ -359,7 +359,7 @@ def _run_time(read: Sequence[Expr]) -> list[Expr]:
 
 @dataclass(frozen=True)
 class _Stage:
-    """A part of a function between two rounds of decisions.
+    """A part of a function between two groups of branches and loops.
 
     Attributes:
         straight: Bindings that depend on the decisions of earlier stages alone, and those of constants alone that this
@@ -373,7 +373,7 @@ class _Stage:
     outputs: tuple[Var, ...] = ()
 
     def part(self, name: str) -> Part:
-        """Return the straight-line bindings as a function."""
+        """Return the straight-line bindings as a function and its call."""
         inner = frozenset(binding.var for binding in self.straight)
         read = dict.fromkeys(var for binding in self.straight for var in free_vars(binding.value))
         return Part(name, inner, tuple(var for var in read if var not in inner), self.outputs)
@@ -384,7 +384,7 @@ def _decides(value: Expr) -> bool:
 
 
 def _without_aliases(func: relax.Function) -> relax.Function:
-    """Return a function without the bindings that only give a variable another name."""
+    """Return a function without bindings of one variable to another."""
     *bindings, last = bindings_of(func)
     same: dict[Var, Expr] = {}
     kept = []
@@ -413,7 +413,8 @@ def _stages(bindings: Sequence[relax.Binding], result: Expr) -> Iterator[_Stage]
     number: dict[Var, int] = {}
     stages = [_Stage([], [])]
     decided: set[Var] = set()
-    # Weights in another order and the like: each stage that reads them computes them, so that they stay constants.
+    # Constant expressions, such as transposed weights: each stage that reads them computes them, so that they stay
+    # constant.
     fixed: set[Var] = set()
     for binding in bindings:
         reads = free_vars(binding.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of custom operators, which plugins bring. All front ends look here before their own tables."""
+"""Converters of custom operators from plugins. All front ends look here before their own tables."""
 
 import linecache
 import traceback
@@ -25,7 +25,7 @@ from schedules.tir.emit import in_root_block
 
 @dataclass(frozen=True)
 class CustomOp:
-    """A custom operator of a model, which a plugin's converter takes.
+    """A custom operator of a model, passed to a plugin's converter.
 
     Attributes:
         type: Name of the operator as in error messages: "com.example.Swirl" for ONNX, "CUSTOM.Swirl" for TFLite,
@@ -44,7 +44,7 @@ class CustomOp:
     builder: relax.BlockBuilder
 
     def emit(self, expr: relax.Expr) -> relax.Var:
-        """Add a call of a Relax operator, and return the variable that it is bound to."""
+        """Emit a call of a Relax operator, and return the variable that is bound to it."""
         return self.builder.emit(expr)
 
     def call(
@@ -54,7 +54,7 @@ class CustomOp:
         shape: Sequence[int],
         dtype: str = "float32",
     ) -> relax.Var:
-        """Add a call of a TensorIR function, which is compiled without further scheduling.
+        """Emit a call of a TensorIR function, which is compiled without further scheduling.
 
         Args:
             func: The function; its arguments are the inputs in order, then the output.
@@ -85,7 +85,7 @@ class CustomOp:
         return np.asarray(operand.value.numpy())
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise the error that refuses the model because of this node.
+        """Raise an error that refuses the model because of this node.
 
         Raises:
             ModelError: Always.
@@ -104,7 +104,7 @@ inferred shape), and each of these would have to pass them on for custom operato
 
 @contextmanager
 def converters(given: Mapping[str, Convert]) -> Iterator[None]:
-    """Open a context in which imports use these converters, keyed by `CustomOp.type`."""
+    """Open a scope in which imports use these converters, whose keys are `CustomOp.type`."""
     token = _GIVEN.set(given)
     try:
         yield
@@ -113,12 +113,12 @@ def converters(given: Mapping[str, Convert]) -> Iterator[None]:
 
 
 def converter_for(kind: str) -> Convert | None:
-    """Return the plugin's converter for an operator, or None."""
+    """Return the plugin's converter for an operator; None if no plugin has one."""
     return _GIVEN.get().get(kind)
 
 
 def convert_custom(op: CustomOp, outputs: int) -> list[relax.Var]:
-    """Convert an operator by the plugin's converter, and return its values.
+    """Convert an operator by the plugin's converter, and return its results.
 
     Args:
         op: An operator that has a converter.
@@ -138,13 +138,13 @@ def convert_custom(op: CustomOp, outputs: int) -> list[relax.Var]:
             raise TypeError(f"it returns {what} instead of Relax expressions")
         values = [value if isinstance(value, relax.Var) else op.emit(value) for value in values]
         if len(values) != outputs:
-            raise ValueError(f"it returns {len(values)} values, and the node has {outputs}")
+            raise ValueError(f"it returns {len(values)} values, but the node has {outputs} outputs")
     return values
 
 
 @contextmanager
 def blaming(function: Any, doing: str) -> Iterator[None]:
-    """Open a context for a plugin's function: exceptions become an error with file and line, prints go to stderr.
+    """Open a scope for a plugin's function: exceptions become errors with file and line, and prints go to stderr.
 
     Args:
         function: The plugin's function that is called.
@@ -172,20 +172,20 @@ def blaming(function: Any, doing: str) -> Iterator[None]:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an exception that passes through code of a user is ours, or ends the process for the user or a signal."""
+    """Whether an exception from user code is one of this package, or ends the process (Ctrl-C, a signal)."""
     ours = type(error).__module__.partition(".")[0] == "arm_ext"
     return ours or isinstance(error, ArmExtError | KeyboardInterrupt | GeneratorExit)
 
 
 def what_users_raised(error: BaseException) -> str:
-    """Return the type and the message of an exception that code of a user raised."""
+    """Return the type and message of an exception that user code has raised."""
     if isinstance(error, RecursionError):
         return "it calls itself without end"
     try:
         reason = reason_of(error)
     except ArmExtError:  # memory ended
         raise
-    except Exception:  # the message is code of the user, too
+    except Exception:  # the message is also computed by user code
         reason = ""
     kind = type(error).__name__
     return f"{kind}: {reason}" if reason and reason != kind else kind

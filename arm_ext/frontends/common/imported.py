@@ -43,7 +43,7 @@ class TensorSpec:
         return f"{self.name} {self.dtype}[{', '.join(map(str, sizes))}]"
 
     def check(self, value: npt.NDArray[Any]) -> str | None:
-        """Return why `value` cannot be passed for this tensor, or None."""
+        """Return the reason why `value` cannot be passed for this tensor; None if it can."""
         if str(value.dtype) != self.dtype:
             return f"dtype is {value.dtype}, the model takes {self.dtype}"
         if value.ndim != len(self.shape) or not all(map(self._fits, range(value.ndim), value.shape)):
@@ -79,7 +79,7 @@ Reference = Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model as Relax, with its inputs, outputs and states by name.
+    """A model as a Relax module, with its inputs, outputs and states.
 
     Attributes:
         mod: `main` takes the inputs in the model's order and returns a tensor, or a tuple in the order of `outputs`.
@@ -118,7 +118,7 @@ class ImportedModel:
     least: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse names of inputs and outputs that no text can show, as every report does."""
+        """Refuse names of inputs and outputs that reports cannot print."""
         for what, specs in (("an input", self.inputs), ("an output", self.outputs)):
             for spec in specs:
                 check_name(what, spec.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random inputs for a model of which only the input types are known."""
+"""Random inputs for a model whose input types are all that is known."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from arm_ext.frontends.common.imported import TensorSpec
 
 _SEED = 0
-_BATCHED = 2  # integer inputs with fewer axes may be lengths of samples
-_QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
+_BATCHED = 2  # axes of a batch; integer inputs with fewer axes may be lengths of samples
+_QUANTIZED_BYTES = 2  # size in bytes of the widest integers that activations are quantised to
 
 
 def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
@@ -25,7 +25,7 @@ def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
 
 
 def other_inputs(inputs: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:
-    """Yield inputs in place of random ones with which a model computes nothing, or fails.
+    """Yield other inputs to try if random inputs make a model fail or compute nothing.
 
     Integers of 32 and 64 bits may be lengths, of which 0 hides everything, and booleans may be masks: first both are
     as large as the second axis of the data where they have one axis at most, else 1; then all of them are 1; then all

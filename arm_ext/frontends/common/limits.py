@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of sizes and attributes, which each front end checks before it builds anything.
+"""Limits of sizes and attributes, which each front end checks before it converts a model.
 
 Beyond them, libraries fail without a message: a stride of 0 ends the process in shape inference, 2^60 repeats overflow
 an index, 2^40 elements are allocated. A front end has a table from its names for numbers (`strides`, `StrideH`) to the
@@ -59,7 +59,7 @@ ELEMENT_TYPES = frozenset(
 
 @dataclass(frozen=True)
 class Limit:
-    """The range that a number must be in.
+    """The range in which a number must be.
 
     Attributes:
         least: The smallest allowed.
@@ -76,7 +76,7 @@ class Limit:
         return self.least <= number <= self.most and not (self.nonzero and number == 0)
 
     def __str__(self) -> str:
-        """Return the limit as messages say it."""
+        """Return the limit as messages show it."""
         return f"{'other than 0, ' if self.nonzero else ''}from {self.least:g} to {self.most:g}".replace(
             f"{float(MOST):g}", str(MOST)
         )
@@ -98,7 +98,7 @@ FACTOR = Limit(2.0**-31, float(MOST))
 
 @dataclass(frozen=True)
 class Site:
-    """A node, with the text by which messages name it."""
+    """A node, formatted for messages."""
 
     operator: str
     node: str
@@ -108,7 +108,7 @@ class Site:
         return ModelError(f"{self} cannot be compiled: {what} is {value}, and must be {limit}")
 
     def __str__(self) -> str:
-        """Return the operator and the name of the node."""
+        """Return the operator and the node's name."""
         return f"{self.operator} node '{self.node}'"
 
 
@@ -135,7 +135,7 @@ def check_axes(site: Site, what: str, axes: Sequence[int], rank: int) -> None:
 
 
 def check_permutation(site: Site, what: str, order: Sequence[int], rank: int) -> None:
-    """Raise ModelError if axes are no permutation.
+    """Raise ModelError if axes are not a permutation.
 
     Raises:
         ModelError: The axes are no permutation.
@@ -202,7 +202,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
     limit = min(MOST_BYTES, machine_bytes() // _SHARE)
     total = math.prod(max(size, 1) for size in shape) * item_bytes
     if min(shape, default=0) < 0:
-        raise ModelError(f"{of}: {what} has the shape {list(shape)}, and no size can be negative")
+        raise ModelError(f"{of}: {what} has the shape {list(shape)}; a size cannot be negative")
     if total > limit:
         raise ModelError(
             f"{of}: {what} has the shape {list(shape)} and takes {size_text(total)}; a tensor can take "
@@ -216,11 +216,11 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
 
 def _check_axes(what: str, shape: Sequence[int]) -> None:
     if len(shape) > MOST_AXES:
-        raise ModelError(f"{what} has {len(shape)} axes; a tensor can have {MOST_AXES}")
+        raise ModelError(f"{what} has {len(shape)} axes; a tensor can have at most {MOST_AXES}")
 
 
 def size_text(count: float) -> str:
-    """Return a number of bytes as text, in a suitable unit."""
+    """Return a number of bytes as text in a suitable unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"
@@ -229,19 +229,19 @@ def size_text(count: float) -> str:
 
 
 def check_inputs(specs: "Sequence[TensorSpec]") -> None:
-    """Raise ModelError for inputs too large for samples on this machine.
+    """Raise ModelError for inputs of which random samples do not fit into this machine's memory.
 
     Raises:
         ModelError: There is no memory for samples of the inputs.
     """
     for spec in specs:
         _check_axes(f"input '{spec.name}'", spec.shape)
-    # Random numbers are drawn in binary64.
+    # Random numbers are generated in binary64.
     total = sum(math.prod(spec.shape) * (8 + _item_bytes(spec.dtype)) for spec in specs)
     if total > machine_bytes():
         raise ModelError(
-            f"the inputs {', '.join(spec.describe() for spec in specs)} take {size_text(total)} to draw samples of for "
-            f"the self-test, and this machine has {size_text(machine_bytes())}"
+            f"the inputs {', '.join(spec.describe() for spec in specs)} need {size_text(total)} for the samples of "
+            f"the self-test, but this machine has {size_text(machine_bytes())}"
         )
 
 
@@ -272,13 +272,13 @@ def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
 
 
 def _check_reach(site: str, call: Expr, mod: tvm.IRModule) -> None:
-    """Refuse calls that would read beyond an axis: top-k of more elements than it has, too wide mirrored borders."""
+    """Refuse calls that read beyond an axis: top-k with k above its size, and mirrored borders wider than it."""
     operator = getattr(getattr(call, "op", None), "name", "")
     if operator == "relax.topk":
         size, count = call.args[0].ty.shape.values[int(call.attrs.axis)], int(call.attrs.k)
         if isinstance(size, tirx.IntImm) and count > int(size):
             raise ModelError(
-                f"{site} cannot be compiled: it asks for the {count} best of {int(size)} elements"
+                f"{site} cannot be compiled: it selects the {count} largest of {int(size)} elements"
             )
     mirrored = False
     if operator == "relax.nn.pad" and str(call.attrs.pad_mode) == "reflect":
@@ -290,7 +290,8 @@ def _check_reach(site: str, call: Expr, mod: tvm.IRModule) -> None:
         mirrored = _reads_beyond(mod[call.args[0]])
     if mirrored:
         raise ModelError(
-            f"{site} cannot be compiled: its padding mirrors more elements than there are; in mode reflect an axis can "
+            f"{site} cannot be compiled: its padding mirrors more elements than an axis has; in mode reflect an "
+            "axis can "
             "be padded by less than its size"
         )
 
@@ -300,7 +301,10 @@ _MIRROR = "mirror_pad"
 
 
 def _reads_beyond(pad: tirx.PrimFunc) -> bool:
-    """Whether the loops of a mirrored border read beyond the data, which they do first at one end of their range."""
+    """Whether the loops of a mirrored border read beyond the data.
+
+    Checking the two ends of each loop's range is enough.
+    """
     blocks: list[SBlock] = []
     structural_walk(pad.body, [(SBlock, blocks.append)])
     loads: list[TensorLoad] = []
@@ -322,7 +326,7 @@ def _reads_beyond(pad: tirx.PrimFunc) -> bool:
 def _check(of: object, what: str, shape: Sequence[int], dtype: str) -> None:
     if dtype not in ELEMENT_TYPES:
         raise ModelError(
-            f"{of} cannot be compiled: {what} is of {dtype}, and there is code for {', '.join(sorted(ELEMENT_TYPES))}"
+            f"{of} cannot be compiled: {what} is of {dtype}; supported are {', '.join(sorted(ELEMENT_TYPES))}"
         )
     check_tensor(of, what, shape, _item_bytes(dtype))
 
@@ -337,7 +341,7 @@ def _constants(value: Expr) -> Iterator[Expr]:
 
 
 def _tensors(ty: Type) -> Iterator[tuple[list[int], str]]:
-    """Yield shape and dtype of each tensor of a value; a size that is not known counts as 1."""
+    """Yield shape and dtype of each tensor in a value; an unknown size counts as 1."""
     if isinstance(ty, relax.TupleType):
         for field in ty.fields:
             yield from _tensors(field)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops: functions that end by calling themselves become while loops, so that the stack does not grow.
+"""Functions that end by calling themselves, turned into while loops, so that the stack does not grow.
 
     def loop(go, x): return loop(*step(x)) if go else x    →    while go: go, x = step(x)
 
@@ -26,7 +26,7 @@ _SET = tvm.ir.Op.get("tirx.anylist_setitem_call_packed")
 
 
 def row_writer(rows: int, shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
-    """Return a kernel that writes a row [*shape] into a tensor [rows, *shape]; the row's number is an int64 scalar."""
+    """Return a kernel that writes a row [*shape] into a tensor [rows, *shape]; the row's index is an int64 scalar."""
     size = math.prod(shape)
     arguments = [((rows, *shape), dtype), (tuple(shape), dtype), ((), "int64")]
     with kernel_function("write_row", arguments) as function:
@@ -37,7 +37,7 @@ def row_writer(rows: int, shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
 
 
 def mark_loops(mod: tvm.IRModule) -> tvm.IRModule:
-    """Mark the tail calls of functions that are loops.
+    """Mark the tail calls of functions that call themselves.
 
     Args:
         mod: Planned. A function that calls itself is one `if` on its first parameter, of which the first branch ends
@@ -51,7 +51,7 @@ def mark_loops(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def is_loop(gvar: tvm.ir.GlobalVar, func: relax.Function) -> bool:
-    """Whether a planned function begins with an `if` whose first branch ends with a call of the function."""
+    """Whether a planned function begins with an `if` whose first branch ends with a call of the function itself."""
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     if not bindings or not isinstance(bindings[0].value, relax.If):
         return False
@@ -94,8 +94,8 @@ def _closed(choice: tirx.IfThenElse) -> tirx.Stmt:
     body: list[tirx.Stmt] = []
     for step in steps:
         body += _next_round(step) if _is_mark(step) else [step]
-    # TVM computes the arguments of a loop's condition once, before the loop, so the condition is tested inside the
-    # loop.
+    # TVM would compute the arguments of a loop's condition once, before the loop, so the condition is tested inside
+    # it.
     leave = tirx.Evaluate(tirx.break_loop())
     return tirx.While(tirx.IntImm("bool", 1), tirx.IfThenElse(choice.condition, tirx.SeqStmt(body), leave))
 
@@ -106,7 +106,7 @@ def _is_mark(step: tirx.Stmt) -> bool:
 
 
 def _next_round(mark: tirx.Evaluate) -> list[tirx.Stmt]:
-    """Return the stores of the next round's arguments to the registers of the parameters."""
+    """Return the stores of the next iteration's arguments to the registers of the parameters."""
     items: list[Expr] = list(mark.value.args)[1:]
     return [
         tirx.Evaluate(

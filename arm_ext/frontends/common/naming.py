@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source names for a function that an importer wrote node by node."""
+"""Source names for the bindings of a function that an importer emitted node by node."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from relay_passes.ir.sources import bindings_of, name_bindings
 
 
 def name_calls(func: relax.Function, last_binding: Mapping[relax.Var, str]) -> relax.Function:
-    """Give each binding the name of the node whose last binding follows it.
+    """Attach source names: each binding belongs to the node whose last binding is the next one at or after it.
 
     Args:
         func: Function in A-normal form, its bindings in the order of the source's nodes.

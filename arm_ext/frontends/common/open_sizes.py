@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusal of tensors whose size depends on the data, such as NonZero's result: their memory cannot be planned."""
+"""Refusal of tensors whose size depends on data, such as NonZero's result: their memory cannot be planned."""
 
 from tvm import IRModule, relax
 from tvm.ir import Var
@@ -10,7 +10,7 @@ from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 
 def refuse_open_sizes(mod: IRModule) -> None:
-    """Refuse a module with a tensor whose size depends on the data.
+    """Refuse a module with a tensor whose size depends on data.
 
     Raises:
         ModelError: There is one; the message names the first node that computes one, and those that feed it.
@@ -34,9 +34,9 @@ def _refused(func: relax.Function, binding: relax.Binding) -> ModelError:
 
 
 def _fed_by(func: relax.Function, binding: relax.Binding) -> list[str]:
-    """Return the source nodes and inputs that a binding's source nodes read."""
+    """Return the names of nodes and inputs whose values are read by the source nodes of a binding."""
     made = {each.var: each.value for each in bindings_of(func)}
-    known = {*made, *func.params}  # free variables of a call are sizes, too, such as `range_len_0`
+    known = {*made, *func.params}  # a call's free variables include sizes, such as `range_len_0`
     own = set(sources_of(binding.value))
     waiting = [value for value in made.values() if own.intersection(sources_of(value))] or [binding.value]
     seen, names = set[Var](), dict[str, None]()

@@ -14,7 +14,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-# Parts of upstream's messages when it needs a shape that is computed at run time, and the C++ function that fails.
+# Parts of TVM's messages when it needs a shape that is computed at run time, and the C++ function that fails.
 _NO_SHAPE = ("to be Shape. However", "the given input has no shape", "shape_ty->values.has_value()")
 _TO_SHAPE = "ReturnTensorToShapeType"
 
@@ -24,7 +24,7 @@ _OURS = Path(__file__).parents[1]
 _SHAPE_FORM = re.compile(r"\{[0-9,]+\}|[A-Za-z_]\w*<=[0-9]+")
 """Sizes that only the run decides between, as --shape takes them."""
 
-# Listed at most, so that a message fits on a screen.
+# Maximum number of names in a message, so that it fits on a screen.
 _SHOWN_NODES = 3
 
 
@@ -51,13 +51,13 @@ def refuse_operators(
     raise ModelError(
         f"{len(missing)} operator(s) cannot be compiled:\n"
         + "\n".join(lines)
-        + "\nReplace them in the model, split the model around them, or bring converters of your own by --plugin. "
+        + "\nReplace them in the model, split the model around them, or add converters of your own by --plugin. "
         f"{hint}".rstrip()
     )
 
 
 def not_imported(node: str, operators: Mapping[str, str], err: Exception | str) -> ModelError:
-    """Return the error for a node at which an importer of upstream's fails.
+    """Return the error for a node at which one of TVM's importers fails.
 
     Args:
         node: Name of the node.
@@ -69,21 +69,22 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception | str) 
 
 
 def failure_of(err: Exception) -> str:
-    """Return why a converter failed: the message of a converter of ours, or a quotation of TVM's message."""
+    """Return why a converter failed: this package's own message, or a quotation of TVM's message."""
     reason = reason_of(err)
     frames = traceback.extract_tb(err.__traceback__)
     if any(words in reason for words in _NO_SHAPE) or any(_TO_SHAPE in frame.name for frame in frames):
         return "the shape of its result depends on values that only the run knows: make them constants of the model"
-    # The innermost frame in this package or in TVM decides: an exception of numpy is about its caller's arguments.
+    # The innermost frame in this package or in TVM decides: exceptions of numpy are the fault of its caller's
+    # arguments.
     called = (Path(frame.filename) for frame in reversed(frames))
     known = next((path for path in called if _OURS in path.parents or "tvm" in path.parts), None)
-    # An index that is out of bounds is a fault of the model, whoever raises the error.
+    # An out-of-bounds index is a fault of the model, whichever code raises the error.
     is_ours = isinstance(err, ArmExtError | IndexError) or (known is not None and _OURS in known.parents)
     return reason if is_ours else f"it has a form that is not supported; TVM's importer says: {reason}"
 
 
 def reason_of(err: BaseException, line: int = -1) -> str:
-    """Return a line of an exception's message, the last by default; the exception's type if it has no message.
+    """Return one line of an exception's message, by default the last; the exception's type if there is no message.
 
     Raises:
         EnvError: The exception says that memory is exhausted, which no reason of a model is.
@@ -114,7 +115,7 @@ def refuse_unknown_inputs(names: Iterable[str], inputs: Collection[str], option:
 def refuse_dynamic_inputs(
     dynamic: Mapping[str, Sequence[int | str]], fit: Callable[[Shapes], bool] = lambda shapes: True
 ) -> None:
-    """Refuse inputs without a static shape, if there are any; a line each, with an example that fits the model.
+    """Refuse inputs without a static shape; the message has a line for each, with an example that fits the model.
 
     Args:
         dynamic: Input → its dimensions, those that are not known as text, such as "n" or "n<=16"; none where not even
@@ -144,5 +145,5 @@ def _example(dims: Sequence[int | str]) -> tuple[int, ...]:
 
 
 def misfit(name: str, shape: Sequence[int], model: str) -> UsageError:
-    """Return the error for a shape that does not fit an input, whose own shape is `model`, such as "?,3"."""
+    """Return the error for a --shape that does not match an input, whose declared shape is `model`, such as "?,3"."""
     return UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")

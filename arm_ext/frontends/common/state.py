@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 def with_states(
     model: ImportedModel, pairs: Mapping[str, str], initial: Mapping[str, Array] | None = None
 ) -> ImportedModel:
-    """Return a model with its own states, followed by those of `pairs`.
+    """Return a model with the states that it has, followed by those of `pairs`.
 
     Args:
         model: The imported model.
@@ -39,7 +39,8 @@ def with_states(
         UsageError: A name is of no input or output, two states have one output, or the two of a state differ.
     """
     known = {state.input: state for state in model.states}
-    # The model's own states are checked again, because pre- and post-processing may have changed their tensors.
+    # The model's existing states are checked again, because pre- and post-processing may have changed their
+    # tensors.
     for name, output in ({state.input: state.output for state in model.states} | dict(pairs)).items():
         _check_pair(model, name, output, known)
     own = [state for state in model.states if state.input not in pairs]
@@ -48,16 +49,16 @@ def with_states(
     for output, count in Counter(state.output for state in states).items():
         if count > 1:
             raise UsageError(
-                f"--state: output {output} is the next value of {count} inputs; it can be that of one only"
+                f"--state: output {output} is the next value of {count} inputs; it can be the next value of only one"
             )
     if unknown := sorted(set(initial or {}) - {state.input for state in states}):
         names = ", ".join(state.input for state in states) or "none; name them by --state"
-        raise UsageError(f"--state-init: {', '.join(unknown)} is no state. The states are: {names}")
+        raise UsageError(f"--state-init: {', '.join(unknown)} is not a state. The states are: {names}")
     return _ordered(model, states)
 
 
 def read_initial(given: Mapping[str, Array] | Path | str | None) -> Mapping[str, Array]:
-    """Return the initial values by name, from a mapping or an .npz file.
+    """Return initial values by name, from a mapping or an .npz file.
 
     Raises:
         UsageError: The file is no such .npz file.
@@ -121,7 +122,7 @@ def _ordered(model: ImportedModel, states: tuple[State, ...]) -> ImportedModel:
 
 
 def _order(names: Sequence[str], last: Sequence[str]) -> list[int]:
-    """Return the permutation that moves the names `last` to the end, in their order, and keeps the others' order."""
+    """Return the permutation that moves `last` to the end, in their order; the other names keep their order."""
     return [k for k, name in enumerate(names) if name not in last] + [names.index(name) for name in last]
 
 
@@ -132,7 +133,10 @@ def _taken(values: Sequence[_T], order: Sequence[int]) -> list[_T]:
 def _reference(
     source: Reference, inputs: list[int], outputs: list[int], values: list[Array]
 ) -> tuple[list[Array], str]:
-    """Run the source's own runtime, whose inputs and outputs are in the model's order."""
+    """Run the source's own runtime.
+
+    Its inputs and outputs are in the model's order, before states were moved to the end.
+    """
     results, runtime = source(_taken(values, [inputs.index(k) for k in range(len(inputs))]))
     return _taken(results, outputs) if results else [], runtime
 

@@ -19,7 +19,7 @@ _NO_RANDOM = "a package draws no random numbers: choose by `compile --random see
 _NO_TEXT = "texts are no tensors of numbers: run it before the package"
 _SEARCH = "a search around a decoder: compile the decoder alone, and search in the program that calls it"
 
-# (domain, operator) → supported operators that can replace it, or why none can.
+# (domain, operator) → supported operators that can replace the operator, or why no replacement exists.
 _OPERATORS = {
     ("", "BitCast"): "no decomposition: write Cast, if the value is what is meant",
     ("", "DeformConv"): "decomposition: GridSample and MatMul",
@@ -64,7 +64,7 @@ _OPERATORS = {
 
 
 def advice(domain: str, operator: str) -> str:
-    """Return whether there is a decomposition of an operator that cannot be compiled, or what else to do.
+    """Return the decomposition that can replace an operator that cannot be compiled, or other advice.
 
     Args:
         domain: "" for the standard one.

@@ -17,13 +17,13 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.opset_forms import add, at, like, part, reshape, stack
 from arm_ext.frontends.onnx.quantized import matmul_integer
 
-# Added to a masked score if the node gives no value of its own.
+# Value added to a masked score, if the node has no attribute for it.
 _MASKED = -10000.0
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries, keys and values: [batch, heads, steps, size] each."""
+    """Queries, keys and values, each of shape [batch, heads, steps, size]."""
 
     query: str
     key: str
@@ -31,7 +31,7 @@ class Heads:
 
 
 def attention(e: Expansion) -> None:
-    """Replace Attention: attention of a sequence to itself, with the projection before it."""
+    """Replace Attention, which projects a sequence to queries, keys and values and attends to itself."""
     x, weight, bias, mask, past, extra, shared = e.inputs(
         "input weights bias? mask_index? past? attention_bias? past_sequence_length?"
     )
@@ -54,7 +54,9 @@ def _self_attention(
 ) -> None:
     (batch, steps, _), width, count = e.dims(x), e.dims(weight)[1], int(e.attribute("num_heads", 0))
     if e.attribute("do_rotary", 0):
-        raise ModelError("it rotates positions; write RotaryEmbedding before a MultiHeadAttention instead")
+        raise ModelError(
+            "it applies a rotary embedding (do_rotary); use RotaryEmbedding before a MultiHeadAttention instead"
+        )
     sizes = [*map(int, e.numbers("qkv_hidden_sizes"))] or [width // 3] * 3
     ends = np.cumsum(sizes).tolist()
     parts = [part(e, product, end - size, end) for size, end in zip(sizes, ends, strict=True)]
@@ -77,7 +79,7 @@ def multi_head(e: Expansion) -> None:
     )
     _refuse_shared(e, shared or beams)
     if not (key and value) or len(e.dims(query)) != 3:
-        raise ModelError("its queries, keys and values are packed into one input; pass three")
+        raise ModelError("its queries, keys and values are packed into one input; pass them as three inputs")
     count = int(e.attribute("num_heads", 0))
     (batch, steps, width), widths = e.dims(query), [e.dims(v)[-1] for v in (query, key, value)]
     if len(e.dims(key)) == 4:  # keys and values of cross-attention have the axis of heads in front
@@ -158,7 +160,7 @@ def _causal(e: Expansion, steps: int, total: int, query: str) -> str:
 
 
 def _key_mask(e: Expansion, mask: str, batch: int, total: int, query: str) -> str:
-    """Emit a mask of any form as summand of the scores [batch, heads, steps, total], in the query's dtype."""
+    """Emit a mask of any supported shape as a summand of the scores [batch, heads, steps, total], in Q's dtype."""
     if not mask:
         return ""
     dims = e.dims(mask)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's attention with a cache: new steps are written after those that a batch has, and all are read.
+"""onnxruntime's attention with a cache: new keys and values are appended to the past ones.
+
+Queries attend to all of them.
 
     GroupQueryAttention(q, k, v, caches, ends)    →    caches with k and v in them, and attention of q to these
 
@@ -55,7 +57,7 @@ def group_query(e: Expansion) -> None:
     given = e.value(total_name)
     # If the total length is known only at run time, the past is the buffer of all steps, and unused steps are masked.
     total = int(given.reshape(-1)[0]) if given is not None else held or steps
-    # Number of earlier steps of each batch, [batch, 1].
+    # Number of past steps of each batch element, [batch, 1].
     before = _before(e, lengths, batch, steps, total_name if given is None and held else total)
     if e.attribute("do_rotary", 0):
         at_steps = e.emit("Add", [before, ints(e, *range(steps))])
@@ -88,7 +90,7 @@ def _before(e: Expansion, lengths: str, batch: int, steps: int, total: int | str
 
 
 def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> str:
-    """Emit a cache of `length` steps, in which new steps follow the past ones of each batch."""
+    """Emit a cache of `length` steps, with the new steps written behind the past steps of each batch element."""
     batch, heads, held, size = e.dims(past)
     steps = e.dims(new)[2]
     if length > held:
@@ -102,13 +104,13 @@ def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> st
     inside = e.emit("Where", [early, first, e.emit("Where", [late, last, place])])
     index = e.emit("Expand", [inside, ints(e, batch, heads, length, size)])
     rows = e.emit("GatherElements", [new, index], axis=2)
-    # onnxruntime fills steps that are not reached yet with zeros.
+    # onnxruntime fills steps that are not written yet with zeros.
     rows = e.emit("Where", [late, like(e, 0, new), rows])
     return e.emit("Where", [early, past, rows])
 
 
 def _repeated(e: Expansion, rows: str, total: int, times: int) -> str:
-    """Emit [batch, groups, length, size] with each group repeated, as [batch, groups times, total, size]."""
+    """Emit [batch, groups, length, size] with each group repeated: [batch, groups · times, total, size]."""
     batch, groups, length, size = e.dims(rows)
     rows = part(e, rows, 0, total, 2) if length != total else rows
     if times == 1:

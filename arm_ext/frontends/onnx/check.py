@@ -34,7 +34,7 @@ _UNCOMPUTED = {
     for name, number in onnx.TensorProto.DataType.items()
     if name.startswith(("FLOAT8", "FLOAT4", "FLOAT6", "COMPLEX", "STRING"))
 }
-# Attributes that name the result's type: of Cast, QuantizeLinear and operators that fill a tensor.
+# Attributes that name the dtype of the result: of Cast, QuantizeLinear and operators that fill a tensor.
 _TYPE_ATTRIBUTES = ("to", "output_dtype", "dtype")
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -67,7 +67,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
         # A plugin's operator may be in a standard domain, in which the checker rejects unknown operators.
         if not _unsupported(light.graph.node) and not any(map(is_custom, light.graph.node)):
             first, *rest = str(err).strip().splitlines()
-            # The checker says below which node it was at.
+            # The checker names the failing node further down in its message.
             where = [line.removeprefix("==> Context: ") for line in rest if "Name: " in line]
             raise UsageError(f"{name}: not a valid ONNX model: {' '.join([first, *where[:1]])}") from err
 
@@ -76,7 +76,9 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
     for node in nodes_within(graph):
         for text in (node.name, *node.input, *node.output):
             if isinstance(text, bytes):  # protobuf returns text that is not UTF-8 as bytes
-                raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
+                raise UsageError(
+                    f"{name}: the file may be damaged: a name in it is not valid UTF-8 ({text!r})"
+                )
         check_name(f"{name}: an operator", node.op_type)
         check_name(f"{name}: the domain of an operator", node.domain)
         for text in (*node.input, *node.output):
@@ -86,7 +88,7 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _check_opsets(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse operator sets of the future, whose definitions may differ from those known here."""
+    """Refuse opsets newer than the installed onnx, whose definitions may differ from those that it knows."""
     for domain, title in (("", "ai.onnx"), ("ai.onnx.ml", "ai.onnx.ml")):
         newest = max(schema.since_version for schema in _schemas() if schema.domain == domain)
         newest = defs.onnx_opset_version() if not domain else newest
@@ -103,7 +105,7 @@ def _schemas() -> list[defs.OpSchema]:
 
 
 def _check_types(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse tensors without a type, or of one that nothing computes in: TVM ends the process at 8-bit floats."""
+    """Refuse tensors without an element type or of an unsupported one: TVM aborts the process at 8-bit floats."""
     untyped = [
         *(f"the input '{v.name}'" for v in graph.input if _is_untyped(v)),
         *(f"the weight '{tensor.name}'" for tensor in graph.initializer if not tensor.data_type),
@@ -121,7 +123,7 @@ def _check_types(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _check_defaults(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse weights that are inputs, too, of another type or shape: onnx's inference names neither."""
+    """Refuse initialisers that are also inputs with another type or shape: onnx's own error names neither of them."""
     weights = {tensor.name: tensor for tensor in graph.initializer}
     for value in graph.input:
         weight, ty = weights.get(value.name), value.type.tensor_type
@@ -154,7 +156,7 @@ def _check_type(what: str, number: int) -> None:
 
 
 def _check_splits(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse a number of outputs beyond those that a node has, as many of which onnx's shape inference would make."""
+    """Refuse an attribute num_outputs that exceeds the node's outputs: onnx's shape inference would create so many."""
     for node in nodes_within(graph):
         counts = [a.i for a in node.attribute if a.name == "num_outputs"]
         if node.op_type == "Split" and counts and counts[0] != len(node.output):
@@ -165,7 +167,7 @@ def _check_splits(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _check_scales(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse scales that are infinite or NaN, such as those of a quantiser that saw a mask of -3.4e38."""
+    """Refuse infinite and NaN scales, as a quantiser writes them after it has seen a mask of -3.4e38."""
     floats = {t.name: t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
     for node in nodes_within(graph):
         if node.op_type.startswith("QLinear"):
@@ -188,7 +190,10 @@ def _check_scales(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _complete_types(graph: onnx.GraphProto) -> None:
-    """Fill in types of inputs and outputs that onnx's checker requires and onnxruntime does not; any will do."""
+    """Fill in types of inputs and outputs that onnx's checker requires and onnxruntime does not.
+
+    Any type is accepted.
+    """
     for value in (*graph.input, *graph.output):
         if value.type.WhichOneof("value") in (None, "tensor_type"):
             value.type.tensor_type.shape.SetInParent()
@@ -260,7 +265,7 @@ def no_tensor(what: str, name: str) -> ModelError:
 
 
 def _fit(proto: onnx.ModelProto, shapes: Shapes) -> bool:
-    """Whether no shape contradicts another where inputs have these."""
+    """Whether the model's shapes are free of contradictions when its inputs have the given shapes."""
     model = without_weights(proto)
     try:
         set_input_shapes(model, shapes)
@@ -279,13 +284,13 @@ def _contradiction(proto: onnx.ModelProto) -> str:
 
 
 def _misfits(name: str, shape: tuple[int, ...], known: list[int | None]) -> list[UsageError]:
-    """Return the error for a shape whose sizes differ from those that the model declares; [] if they agree.
+    """Return an error for a shape that differs from the model's declared sizes; [] if they agree.
 
     Raises:
         UsageError: The shape has another number of sizes, or one below 1.
     """
     refusal = misfit(name, shape, ",".join("?" if n is None else str(n) for n in known))
-    # A model may say itself that a tensor is empty.
+    # A model may itself declare a size of 0.
     if any(n < 1 and n not in known for n in shape):
         raise UsageError(f"{refusal}: sizes are 1 and more")
     if len(shape) != len(known):
@@ -294,7 +299,7 @@ def _misfits(name: str, shape: tuple[int, ...], known: list[int | None]) -> list
 
 
 def unsupported_within(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """Return the operators that cannot be imported, with a name each, those of branches and loops among them."""
+    """Return copies of the operators that cannot be imported, each with a name, including those in subgraphs."""
     found = []
     for node in _unsupported(nodes_within(graph)):
         if node.op_type in NORMS and not domain_of(node):  # see name_contrib
@@ -358,12 +363,12 @@ def check_supported(
 
 
 def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
-    """Return why nodes could not be expanded in a model that holds others that are not supported at all."""
+    """Return why nodes could not be expanded (name → reason) in a model that also has unsupported operators."""
     model = onnx.ModelProto()
     model.CopyFrom(proto)
     try:
         sources, refused = expand_operators(model, "")
     except ArmExtError:  # an error about shapes, which no longer matters
         return {}
-    # Shapes after an unsupported node are unknown; the nodes there are not at fault.
+    # Shapes after an unsupported node are unknown, so errors of later nodes that lack a shape are left out.
     return {name: why for name, why in refused.items() if name not in sources and UNKNOWN not in why}

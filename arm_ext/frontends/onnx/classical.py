@@ -39,7 +39,7 @@ def _float(e: Expansion, x: str) -> str:
 
 
 def _row(e: Expansion, name: str, columns: int, dtype: Any = np.float32) -> Array:
-    """Return an attribute that has one number for all columns, or one per column."""
+    """Return a list attribute as an array of one number for all columns, or one number per column."""
     found = np.array(e.numbers(name), dtype)
     if len(found) not in (1, columns):
         raise ModelError(f"its {name} has {len(found)} entries for {columns} columns")
@@ -56,7 +56,7 @@ def _normalizer(e: Expansion) -> None:
     kinds = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}
     norm = e.text("norm", "MAX")
     if norm not in kinds:
-        raise ModelError(f"its norm '{norm}' is none of {', '.join(kinds)}")
+        raise ModelError(f"its norm is '{norm}'; supported are {', '.join(kinds)}")
     x = _float(e, e.node.input[0])
     # As in onnxruntime, MAX is the maximum of the values, not of their absolute values,
     size = reduce(e, kinds[norm], x, [-1 + e.rank(x)])
@@ -109,13 +109,13 @@ def _linear(e: Expansion, rows: int) -> str:
     columns = e.dims(x)[-1]
     coefficients = np.array(e.numbers("coefficients"), np.float32)
     if len(coefficients) != rows * columns:
-        raise ModelError(f"its coefficients are {len(coefficients)}, for {rows} results of {columns} columns")
+        raise ModelError(f"it has {len(coefficients)} coefficients for {rows} results of {columns} columns")
     product = e.emit("MatMul", [x, e.constant(np.ascontiguousarray(coefficients.reshape(rows, columns).T))])
     intercepts = np.array(e.numbers("intercepts"), np.float32)
     if not len(intercepts):
         return product
     if len(intercepts) != rows:
-        raise ModelError(f"its intercepts are {len(intercepts)}, for {rows} results")
+        raise ModelError(f"it has {len(intercepts)} intercepts for {rows} results")
     return e.emit("Add", [product, e.constant(intercepts)])
 
 
@@ -165,7 +165,7 @@ def _mapped(e: Expansion, side: str) -> Array:
 
 
 def _default(e: Expansion, dtype: np.dtype[Any]) -> Array:
-    """Return the default of a LabelEncoder for values that are no keys."""
+    """Return the value that a LabelEncoder returns for inputs that equal none of its keys."""
     for attribute in e.node.attribute:
         if attribute.name == "default_tensor":
             return _tensor(attribute).reshape(()).astype(dtype)
@@ -174,14 +174,17 @@ def _default(e: Expansion, dtype: np.dtype[Any]) -> Array:
 
 
 def _label_encoder(e: Expansion) -> None:
-    """Compare each value with every key, and gather by the number of the key that is equal; 0 is the default."""
+    """Replace a LabelEncoder: compare each value with every key, and gather by the index of the equal key.
+
+    Index 0 is the default.
+    """
     if e.texts("classes_strings"):
         raise ModelError("it is of ai.onnx.ml 1, for strings: encode them before the package")
     x, keys, values = e.node.input[0], _mapped(e, "keys"), _mapped(e, "values")
     if len(keys) != len(values) or not len(keys):
         raise ModelError(f"it has {len(keys)} keys and {len(values)} values")
     keys = keys.astype(e.dtype(x))
-    # Of equal keys, the last one counts.
+    # If a key occurs twice, its last entry counts.
     _, last = np.unique(keys[::-1], return_index=True)
     kept = np.sort(len(keys) - 1 - last)
     keys, values = keys[kept], np.append(_default(e, values.dtype), values[kept])
@@ -196,7 +199,7 @@ def _label_encoder(e: Expansion) -> None:
 
 
 def _zip_map(e: Expansion) -> None:
-    """Refuse a ZipMap, whose output is no tensor."""
+    """Refuse a ZipMap, whose output is not a tensor."""
     raise ModelError(
         "its output is a list of maps: read the tensor of scores before it, whose columns are the classes in their "
         "order (skl2onnx: options={'zipmap': False})"

@@ -30,7 +30,7 @@ class Functions(Protocol):
     """The interface through which parts of a graph are added as functions."""
 
     def name(self, graph: GraphProto, source: str | None) -> dict[str, str]:
-        """Name the nodes of a subgraph; return new name → source name if they come from a node."""
+        """Name the nodes of a subgraph; return new name → source name if an expansion of `source` made the subgraph."""
 
     def symbol(self, node: str, role: str) -> str:
         """Return an unused name for a function."""
@@ -44,7 +44,7 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class _Decision:
-    """An If or a Loop: the nodes that prepare it, the values that it decides by, and the values that it reads."""
+    """An If or a Loop, with the nodes that compute its condition, the condition, operands and captured values."""
 
     node: NodeProto
     setup: list[NodeProto]
@@ -55,7 +55,7 @@ class _Decision:
 
 
 class Composition:
-    """Builds the function of a graph with control flow."""
+    """Builds the Relax function of a graph with control flow, part by part."""
 
     def __init__(
         self, functions: Functions, symbol: str, model: ModelProto, sources: Mapping[str, str]
@@ -69,7 +69,7 @@ class Composition:
         self._types: dict[str, onnx.TypeProto] = {}
 
     def function(self, parts: GraphCut) -> relax.Function:
-        """Return the graph as a function."""
+        """Build the Relax function of the graph from its parts."""
         inputs = runtime_inputs(self._graph)
         params = [Var(value.name, _relax_type(value.type)) for value in inputs]
         for value, param in zip(inputs, params, strict=True):
@@ -113,19 +113,19 @@ class Composition:
         return decision
 
     def _know(self, name: str, value: Expr) -> None:
-        """Record a value of the graph, and its type, which has a static shape."""
+        """Record the Relax expression of an ONNX value, and its ONNX type; its shape must be static."""
         self._values[name], self._types[name] = value, _onnx_type(name, value.ty)
 
     def _value(self, name: str) -> Expr:
         if name in self._values:
             return self._values[name]
         if name not in self._surroundings.constants:
-            raise ModelError(f"'{name}' is read, and no node gives it")
+            raise ModelError(f"'{name}' is read, but no node computes it")
         array = numpy_helper.to_array(self._surroundings.constants[name])
         return relax.const(array, str(array.dtype))
 
     def _part(self, role: str, nodes: Sequence[NodeProto], wanted: Iterable[str]) -> None:
-        """Import a part of the graph as a function and a call of it; do nothing if none of its values is used."""
+        """Import nodes as a function, and emit a call of it; do nothing if none of their values is used."""
         computed = {name for node in nodes for name in node.output} - self._surroundings.constants.keys()
         outputs = [name for name in dict.fromkeys(wanted) if name in computed]
         if not outputs:
@@ -155,7 +155,7 @@ class Composition:
             )
             raise ModelError(
                 f"If node '{source}' cannot be compiled: its branches give {types[0]} and {types[1]}{alike}; "
-                "a compiled model has static shapes, so both have to give the same"
+                "a compiled model has static shapes, so both must give the same type"
             )
         yes, no = branches
         choice = chosen(self._value(decision.by), yes, no, types[0])
@@ -191,7 +191,7 @@ class Composition:
         return self._block.fields(rounds.symbol, call(rounds.symbol, given, func.ret_ty, [source]))
 
     def _whole(self, node: NodeProto, row: relax.TensorType) -> tuple[Var, str]:
-        """Return the tensor that all rows are written to, and the name of the kernel that writes one row."""
+        """Allocate the tensor of a scan output's rows; return it, and the name of the kernel that writes one row."""
         rows = int(numpy_helper.to_array(self._surroundings.constants[node.input[0]]).reshape(()))
         shape, dtype = [int(dim) for dim in row.shape.values], str(row.dtype)
         symbol = self._functions.symbol(node.name, "write_row")
@@ -207,7 +207,7 @@ def _relax_type(held: onnx.TypeProto) -> relax.TensorType:
 
 
 def _onnx_type(name: str, ty: Type) -> onnx.TypeProto:
-    """Return the type of a value that crosses a cut.
+    """Return the ONNX type of a value that is passed between two parts of the graph.
 
     Raises:
         ModelError: The value's type is not known at compile time.
@@ -215,7 +215,8 @@ def _onnx_type(name: str, ty: Type) -> onnx.TypeProto:
     dims = None if not isinstance(ty, relax.TensorType) or ty.shape is None else list(ty.shape.values)
     if dims is None or not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):
         raise ModelError(
-            f"'{name}', beside control flow, has a shape that depends on the data: make what decides "
+            f"'{name}', in a graph with control flow, has a shape that depends on the data: make the values that "
+            "decide "
             "it constants (inputs by --value)"
         )
     element = helper.np_dtype_to_tensor_dtype(np.dtype(str(ty.dtype)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacements of onnxruntime's contributed operators; `quantized` has those in QDQ form."""
+"""Replacements of onnxruntime's contributed operators; those of quantised operators are in `quantized`."""
 
 from functools import partial
 

@@ -25,7 +25,7 @@ _BATCHED_SCAN = 8
 
 
 def constant_if(e: Expansion) -> None:
-    """Replace an If with a constant condition by the branch taken; leave others."""
+    """Replace an If with a constant condition by the branch taken; leave other Ifs unchanged."""
     (condition,) = e.inputs("cond")
     value = e.value(condition)
     if value is not None:
@@ -34,7 +34,7 @@ def constant_if(e: Expansion) -> None:
 
 
 def loop(e: Expansion) -> None:
-    """Unroll a Loop with a constant number of iterations; leave others."""
+    """Unroll a Loop with a constant number of iterations; leave other Loops unchanged."""
     trips, condition, *states = [*e.node.input, "", ""][: max(len(e.node.input), 2)]
     body = body_of(e.node, "body")
     count = e.value(trips) if trips else None
@@ -51,14 +51,18 @@ def loop(e: Expansion) -> None:
             trips = ""  # a long loop is not unrolled, but becomes a loop with a constant count
     if begins is not None and begins.all() and not may_end:
         if count is None and not trips:
-            raise ModelError("it has no number of rounds, and its condition is always true: it has no end")
+            raise ModelError(
+                "it has no number of iterations, and its condition is always true: it never ends"
+            )
         if count is not None and count.reshape(-1)[0] > MOST_ROUNDS:
-            raise ModelError(f"it has {count.reshape(-1)[0]} rounds, and {MOST_ROUNDS} can be compiled")
+            raise ModelError(
+                f"it has {count.reshape(-1)[0]} iterations; at most {MOST_ROUNDS} can be compiled"
+            )
     if count is None or begins is None or may_end:
         if scanned:
             raise ModelError(
-                f"'{scanned[0]}' has a row of each iteration, and their number is decided at run time; "
-                "set a constant number of rounds, or leave this output out"
+                f"'{scanned[0]}' has a row for each iteration, whose number is known only at run time; "
+                "set a constant number of iterations, or remove this output"
             )
         return
     steps = int(count.reshape(-1)[0])
@@ -82,7 +86,7 @@ def loop(e: Expansion) -> None:
 
 
 def _loop_of_rounds(e: Expansion, body: GraphProto, steps: int, states: list[str]) -> None:
-    """Replace a Loop that ends by its condition by one of a constant number of rounds."""
+    """Replace a Loop that its condition ends by a Loop with a constant number of iterations."""
     counted = GraphProto.FromString(body.SerializeToString())
     name = e.fresh("on")
     counted.node.append(helper.make_node("Identity", [counted.input[1].name], [name]))
@@ -97,7 +101,7 @@ def _is_long(steps: int, body: GraphProto) -> bool:
 
 @dataclass(frozen=True)
 class _Scan:
-    """A Scan: its scanned inputs and their axes, and the axes of its outputs; flags mark reverse directions."""
+    """A Scan: its scanned inputs and their axes, and the axes of its outputs; a flag of 1 means reverse direction."""
 
     body: GraphProto
     steps: int
@@ -153,7 +157,7 @@ def _unrolled_scan(e: Expansion, scan: _Scan) -> None:
 
 
 def _scan_as_loop(e: Expansion, scan: _Scan) -> None:
-    """Replace a Scan by a Loop whose body selects its elements; its rows are along the first axis, and forward."""
+    """Replace a Scan by a Loop whose body selects the elements; the Loop's rows are along axis 0, in forward order."""
     number, last, left, go, on = (e.fresh(name) for name in ("number", "last", "left", "go", "on"))
     carried = len(scan.states)
     inner = [value.name for value in scan.body.input]
@@ -186,7 +190,7 @@ def _scan_as_loop(e: Expansion, scan: _Scan) -> None:
 
 
 def _turned(e: Expansion, rows: str, scan: _Scan, index: int, output: str) -> None:
-    """Emit rows along the axis and in the direction that a Scan's output wants."""
+    """Emit rows along the axis and in the direction of a Scan's output."""
     if scan.out_backward[index]:
         rows = e.emit("Gather", [rows, ints(e, *reversed(range(scan.steps)))], axis=0)
     rank = len(scan.body.output[len(scan.states) + index].type.tensor_type.shape.dim) + 1
@@ -196,7 +200,7 @@ def _turned(e: Expansion, rows: str, scan: _Scan, index: int, output: str) -> No
 
 
 def _name(e: Expansion, values: list[str]) -> None:
-    """Give values the names of the node's first outputs."""
+    """Pass values to the node's first outputs, by Identity."""
     for value, output in zip(values, e.node.output, strict=False):
         if output:
             e.emit("Identity", [value], output)

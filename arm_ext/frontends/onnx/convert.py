@@ -26,7 +26,7 @@ _FEWER_OUTPUTS = "Missing outputs during conversion"
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
-    """Upstream's importer, which also notes where each source node's bindings end."""
+    """TVM's importer, extended to record the last binding of each source node."""
 
     def __init__(self, sources: Mapping[str, str], model: onnx.ModelProto) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
@@ -54,7 +54,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         return result
 
     def _by_own(self, name: str, inputs: list[relax.Expr | None]) -> relax.Expr | None:
-        """Convert a node by a converter of ours, which may leave it to upstream's."""
+        """Convert a node by this package's converter; None if it declines, so that TVM's importer converts the node."""
         proto, convert = self.own[name]
         graph = Graph(self.bb)
         found = convert(Node(graph, proto, inputs, opset_of(self._model, domain_of(proto))))
@@ -79,7 +79,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
     """
     importer = _NamingImporter(sources, proto)
     try:
-        # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
+        # Upstream prints the failing node to stdout, which is reserved for results, and warns of renamed inputs.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mod = importer.from_onnx(proto.graph, opset_of(proto))
@@ -93,7 +93,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
 
 
 def _reason(proto: onnx.ModelProto, name: str, said: str) -> str:
-    """Return why TVM's importer fails at a node, or "" if unknown; TVM's own messages are about the importer's code."""
+    """Return why TVM's importer fails at a node, in terms of the model; "" if the cause is unknown."""
     node = next((node for node in proto.graph.node if node.name == name), None)
     if node is None or domain_of(node):
         return ""
@@ -104,4 +104,7 @@ def _reason(proto: onnx.ModelProto, name: str, said: str) -> str:
     unknown = next((name for name in constants_read(node, opset_of(proto)) if name not in constants), None)
     if unknown is None:
         return ""
-    return f"only the run knows its input '{unknown}': make what decides it constants (inputs by --value)"
+    return (
+        f"its input '{unknown}' is computed at run time: make the values that decide it constants "
+        "(inputs by --value)"
+    )

@@ -31,7 +31,7 @@ Convert = Callable[[Node], Converted]
 
 
 def by(function: Callable[..., Value], **defaults: float) -> Convert:
-    """Return a converter by a function of the vocabulary.
+    """Return a converter that computes a node by a function of `frontends.ops`.
 
     Args:
         function: Function of the node's inputs, and of the attributes by name.
@@ -48,7 +48,7 @@ def by(function: Callable[..., Value], **defaults: float) -> Convert:
 def _of_builder(
     function: Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr],
 ) -> Convert:
-    """Return a converter by a function that adds kernels of its own to the builder."""
+    """Return a converter that calls a function with the builder, to which the function adds kernels."""
     return lambda node: function(node.graph.builder, node.proto, node.inputs)
 
 
@@ -57,7 +57,10 @@ def _power(x: Value, y: Value) -> Value:
 
 
 def _cast(node: Node) -> Converted:
-    """Convert Cast between numbers of 8 bits and more; upstream's gives floats other integers beyond the range."""
+    """Convert Cast between types of 8 bits and more.
+
+    TVM's converter gives other integers for floats beyond the integer type's range.
+    """
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attribute("to", 0)))
     given = node.inputs[0]
     known = dtype.kind in "biu" or dtype.name in ("float16", "float32", "float64")
@@ -86,7 +89,7 @@ def _gelu(node: Node) -> Value:
 
 
 def _running(function: Callable[..., Value]) -> Convert:
-    """Return a converter of CumSum or CumProd along a constant axis."""
+    """Return a converter of CumSum or CumProd, whose axis is constant."""
 
     def convert(node: Node) -> Value:
         x, exclusive, back = node.value(0), node.attribute("exclusive", 0), node.attribute("reverse", 0)
@@ -96,7 +99,10 @@ def _running(function: Callable[..., Value]) -> Convert:
 
 
 def _log_sum_exp(node: Node) -> Converted:
-    """Convert ReduceLogSumExp of floats, for which TVM's gives a NaN of infinities; others are upstream's."""
+    """Convert ReduceLogSumExp of floats, for which TVM's converter gives NaN at infinities.
+
+    Leave other dtypes to TVM.
+    """
     x, given = node.value(0), node.optional(1)
     if not arithmetic.is_float(x):
         return None
@@ -120,7 +126,7 @@ def _eye_like(node: Node) -> Value:
 
 
 def _one_hot(node: Node) -> Value:
-    """Convert OneHot; TVM's converter makes float64 of float32 values."""
+    """Convert OneHot; TVM's converter turns float32 values into float64."""
     index, values = node.value(0), node.value(2)
     axis = node.attribute("axis", -1) % (len(index.shape) + 1)
     off, on = (gather_scatter.in_bounds(values, number, 0) for number in range(2))
@@ -223,7 +229,7 @@ def _plain(value: Any) -> Any:
 
 
 def declare_custom(model: onnx.ModelProto) -> bool:
-    """Add the types of plugin nodes' outputs to the model, by converting each node alone; return whether there are new.
+    """Add types of plugin nodes' outputs to the model, converting each node alone; return whether any type was added.
 
     Raises:
         UsageError: A plugin fails, or its value has another type than the model declares.
@@ -257,7 +263,7 @@ def declare_custom(model: onnx.ModelProto) -> bool:
 
 
 def _alone(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]) -> list[relax.Expr]:
-    """Convert a custom node in a function of its own, and return its values, which have types."""
+    """Convert a custom node in a function with this node only, and return its values, which have types."""
     builder = relax.BlockBuilder()
     params = [operand for operand in inputs if isinstance(operand, relax.Var)]
     with builder.function("main", params):

@@ -23,7 +23,7 @@ class DefUse:
     """
 
     def __init__(self, graph: GraphProto) -> None:
-        """Go through a graph whose nodes are in topological order."""
+        """Record definitions and uses of a graph whose nodes are in topological order."""
         self.producers: dict[str, NodeProto] = {}
         self.readers: dict[str, list[NodeProto]] = defaultdict(list)
         self.constants: dict[str, npt.NDArray[Any]] = {

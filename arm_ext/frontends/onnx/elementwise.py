@@ -16,7 +16,7 @@ _FOR_INFERENCE = "export the model for inference"
 
 
 def many_inputs(e: Expansion) -> None:
-    """Replace Sum, Max, Min or Mean of many inputs by a tree of groups; leave those of few.
+    """Replace Sum, Max, Min or Mean of many inputs by a tree of smaller groups; leave nodes of few inputs unchanged.
 
     Upstream's converters make a chain as deep as there are inputs, which becomes the expressions of one kernel.
     """
@@ -40,7 +40,7 @@ def dropout(e: Expansion) -> None:
     drops, share = (e.value(name) if name else None for name in (training, ratio))
     if training and (drops is None or drops.any()) and (share is None or share.any()):
         when = "its input training_mode can be true, and then " if drops is None else ""
-        raise ModelError(f"{when}it drops at random, which training alone needs: {_FOR_INFERENCE}")
+        raise ModelError(f"{when}it drops elements at random, which only training needs: {_FOR_INFERENCE}")
     e.emit("Identity", [data], e.node.output[0])
     if len(e.node.output) > 1 and e.node.output[1]:
         kept = e.constant(np.full(e.dims(data), e.opset() >= _DROPOUT_TELLS))
@@ -48,7 +48,7 @@ def dropout(e: Expansion) -> None:
 
 
 def batch_norm(e: Expansion) -> None:
-    """Leave BatchNormalization, and refuse it in training mode.
+    """Leave BatchNormalization unchanged, and refuse its training mode.
 
     Raises:
         ModelError: The node uses the batch's statistics in place of the model's.
@@ -60,7 +60,7 @@ def batch_norm(e: Expansion) -> None:
 
 
 def empty_reduction(e: Expansion) -> None:
-    """Replace a reduction of an empty tensor by its constant; leave others."""
+    """Replace a reduction of an empty tensor by its constant result; leave other reductions unchanged."""
     data, axes = e.inputs("data axes?")
     if 0 not in e.dims(data):
         return
@@ -72,7 +72,7 @@ def empty_reduction(e: Expansion) -> None:
 
 
 def evaluate(e: Expansion) -> None:
-    """Replace a node of constants by its value."""
+    """Replace a node with constant inputs by its constant result."""
     feeds = {name: e.known(name) for name in e.node.input}
     results = evaluate_node(e.node, e.opset(), feeds)
     for name, result in zip(e.node.output, results, strict=True):

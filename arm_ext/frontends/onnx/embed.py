@@ -82,7 +82,9 @@ def matmul_blocks(e: Expansion) -> None:
     """Replace a product with a constant matrix whose columns are quantised in blocks."""
     x, packed, scales, zeros, order, bias = e.inputs("A B scales zero_points? g_idx? bias?")
     if order:
-        raise ModelError("its rows are reordered (its input g_idx); quantise without it")
+        raise ModelError(
+            "its rows are reordered (input g_idx), which is not supported; quantise without reordering"
+        )
     k, n, bits, block = (
         int(e.attribute(name, 4 if name == "bits" else 0)) for name in ("K", "N", "bits", "block_size")
     )
@@ -103,7 +105,7 @@ def matmul_blocks(e: Expansion) -> None:
 
 
 def _zeros(e: Expansion, name: str, shape: tuple[int, int], bits: int) -> Array:
-    """Return the zero points [rows, blocks], which by default are the middle of the range."""
+    """Return the zero points [rows, blocks]; without the input, they are the middle of the range."""
     if not name:
         return np.full(shape, 2 ** (bits - 1))
     value = e.known(name)
@@ -113,7 +115,7 @@ def _zeros(e: Expansion, name: str, shape: tuple[int, int], bits: int) -> Array:
 
 
 def _unpacked(value: Array, bits: int) -> Array:
-    """Return unpacked numbers of a few bits, along the last axis; the lowest bits of a byte come first."""
+    """Unpack numbers of a few bits along the last axis; the first number is in the lowest bits of a byte."""
     shifts = np.arange(0, _BYTE_BITS, bits, dtype=np.uint8)
     numbers: Array = (value.astype(np.uint8)[..., None] >> shifts) & (2**bits - 1)
     flat: Array = numbers.reshape(*value.shape[:-1], -1)
@@ -129,7 +131,10 @@ def gather_blocks(e: Expansion) -> None:
     along = int(e.attribute("quantize_axis", 1)) % rank
     if value.dtype == np.uint8 and bits < _BYTE_BITS:
         if along != rank - 1:
-            raise ModelError(f"it packs {bits} bits along another axis than the last; only that is supported")
+            raise ModelError(
+                f"it packs numbers of {bits} bits along an axis that is not the last; only the last axis is "
+                "supported"
+            )
         value = _unpacked(value, bits)
         zero = _unpacked(e.known(zeros), bits)[..., : steps.shape[-1]] if zeros else np.array(2 ** (bits - 1))
     else:

@@ -43,13 +43,13 @@ def evaluate_node(
 
 
 def _whole_type(node: onnx.NodeProto) -> np.dtype[Any] | None:
-    """Return the integer dtype that a Cast node casts to, if it has 8 bits or more; else None."""
+    """Return the integer dtype that a Cast node casts to; None for other types and for integers below 8 bits."""
     dtype = helper.tensor_dtype_to_np_dtype(next(each.i for each in node.attribute if each.name == "to"))
     return dtype if dtype.kind in "iu" else None
 
 
 def _divided(node: onnx.NodeProto, a: _Array, b: _Array) -> _Array:
-    """Return the quotient rounded towards zero, or the remainder, floored unless `fmod` says otherwise."""
+    """Return the quotient of integers, rounded towards zero, or the remainder: floored, or truncated with `fmod`."""
     if node.op_type == "Div":
         return quotient(a, b)
     return remainder(a, b, floor=not any(each.name == "fmod" and each.i for each in node.attribute))

@@ -45,7 +45,7 @@ def opset_of(model: onnx.ModelProto, domain: str = "") -> int:
 
 
 class Expansion:
-    """Visitor of a graph's nodes; at each node, gives an `Expand` function the operands and emits the replacement.
+    """Visits a graph's nodes; an `Expand` function reads the current node's operands here, and emits its replacement.
 
     Attributes:
         node: The node that is being replaced.
@@ -55,7 +55,7 @@ class Expansion:
     """
 
     def __init__(self, model: onnx.ModelProto, own: Container[str] = ()) -> None:
-        """Read a model, which `run` changes.
+        """Read a model, which `run` changes in place.
 
         Args:
             model: A model whose nodes have unique names.
@@ -79,7 +79,7 @@ class Expansion:
         self.refused: dict[str, str] = {}
 
     def run(self, table: Mapping[tuple[str, str], Expand]) -> None:
-        """Apply `table`, (domain, operator) → function; a node stays if its function emits nothing."""
+        """Apply `table`, (domain, operator) → function; a node stays unchanged if its function emits nothing."""
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 self._constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
@@ -135,7 +135,7 @@ class Expansion:
         return next(iter(self.texts(name)), default)
 
     def texts(self, name: str) -> list[str]:
-        """Return an attribute that is a string or a list of strings; none if the node does not have it."""
+        """Return an attribute that is a string or a list of strings; [] if the node does not have it."""
         return [
             value.decode()
             for a in self.node.attribute
@@ -145,11 +145,11 @@ class Expansion:
         ]
 
     def numbers(self, name: str) -> list[float]:
-        """Return an attribute that is a list of numbers; none if the node does not have it."""
+        """Return an attribute that is a list of numbers; [] if the node does not have it."""
         return [value for a in self.node.attribute if a.name == name for value in (*a.ints, *a.floats)]
 
     def attributes(self, *dropped: str) -> list[onnx.AttributeProto]:
-        """Return the node's attributes but the named ones."""
+        """Return the node's attributes except those named."""
         return [a for a in self.node.attribute if a.name not in dropped]
 
     def emit(
@@ -160,7 +160,7 @@ class Expansion:
         copied: Iterable[onnx.AttributeProto] = (),
         **attributes: object,
     ) -> str:
-        """Add a standard node and return its output, a fresh value unless named."""
+        """Add a node of the standard domain and return its output, which has a new name unless `output` is given."""
         name = self.fresh(op)
         node = helper.make_node(op, list(inputs), [output or name], name=name, **attributes)
         node.attribute.extend(copied)
@@ -168,7 +168,7 @@ class Expansion:
         return output or name
 
     def adopt(self, node: onnx.NodeProto) -> None:
-        """Add a node whose values are named already, and give it a name."""
+        """Add a node whose inputs and outputs have names already, and name the node."""
         name, node.name = node.name, self.fresh(node.op_type)
         if name in self._own:
             self._origins[node.name] = name
@@ -183,7 +183,7 @@ class Expansion:
         return name
 
     def value(self, name: str) -> npt.NDArray[Any] | None:
-        """Return the constant of that name, or None."""
+        """Return the value of a constant; None for values computed at run time."""
         tensor = self._constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
@@ -192,7 +192,7 @@ class Expansion:
         return self._producers.get(name)
 
     def known(self, name: str) -> npt.NDArray[Any]:
-        """Return the constant of that name.
+        """Return the value of a constant.
 
         Raises:
             ModelError: The value is no constant.
@@ -283,7 +283,7 @@ class Expansion:
         return any(value.name == name for value in graph.output) or any(name in n.input for n in graph.node)
 
     def fresh(self, step: str) -> str:
-        """Return an unused name, made from the node's name and an operator."""
+        """Return an unused name of the form node's name / operator."""
         base = name = f"{self.node.name}/{step}"
         numbers = count(2)
         while name in self._taken:

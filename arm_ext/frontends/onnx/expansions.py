@@ -28,7 +28,7 @@ from arm_ext.frontends.onnx.resize import resize, upsample
 from arm_ext.frontends.onnx.roi_align import roi_align
 from arm_ext.frontends.onnx.shapes import fold_shapes
 
-# Operators that onnx defines as functions of others.
+# Operators that onnx itself defines as functions of other operators.
 _DEFINED = (
     "Attention",
     "Bernoulli",
@@ -43,18 +43,18 @@ _DEFINED = (
     "Swish",
 )
 
-# Tables of numbers, of which a model has the parameters as constants.
+# Operators whose result is a table of numbers; their inputs are usually constants.
 _TABLES = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
 
 
 def _inline_statistics(e: Expansion) -> None:
-    """Replace LayerNormalization by its definition if mean or deviation are outputs, or where TVM has no loops."""
+    """Inline LayerNormalization if mean or deviation are outputs, or if TVM has no loops for its dtype."""
     if sum(map(bool, e.node.output)) > 1 or e.dtype(e.node.input[0]) not in (np.float32, np.float16):
         inline(e)
 
 
 def _slice(e: Expansion) -> None:
-    """Replace Slice by attributes, and by bounds that only the run knows."""
+    """Replace Slice whose bounds are attributes (opsets before 10) or computed at run time."""
     (older_opsets.slice_by_attributes if len(e.node.input) == 1 else windows.slice_of_run)(e)
 
 
@@ -102,7 +102,7 @@ EXPANSIONS: dict[tuple[str, str], Expand] = {
 def expand_operators(
     model: ModelProto, name: str, own: Container[str] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Replace nodes by the table, and infer the shapes of all values.
+    """Replace each node that has an entry in `EXPANSIONS`, and infer the shapes of all values.
 
     Args:
         model: Model whose inputs have static shapes and whose nodes have unique names; it is changed.
@@ -132,4 +132,4 @@ def expand_operators(
             return (
                 sources,
                 expansion.refused,
-            )  # refusals of this round alone, since shapes may have become known
+            )  # only refusals of this round count, since shapes may have become known

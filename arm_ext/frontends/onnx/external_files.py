@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that an ONNX model keeps its weights in, which no output of the same command may write over."""
+"""The files with an ONNX model's external weights, which no output of the same command may overwrite."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
 def with_external_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield files that a command reads, each ONNX model among them with the files of its external weights.
+    """Yield the files that a command reads; after each ONNX model, the files of its external weights.
 
     What cannot be read as a model is yielded alone: the importer says why.
     """

@@ -29,7 +29,7 @@ from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.values import is_static, value_types, values_read
 from arm_ext.frontends.onnx.weights import weight_bytes, without_weights
 
-# Activations that a quantiser fuses into the operator before them.
+# Activations that a quantiser fuses into the preceding operator.
 _ACTIVATIONS = ("Clip", "LeakyRelu", "Relu")
 
 
@@ -39,7 +39,7 @@ _MARK = "arm_ext.saved_node"
 
 @dataclass(frozen=True)
 class SavedNode:
-    """The extracted model.
+    """Where `save_node` wrote the extracted model, and what the model contains.
 
     Attributes:
         path: The file.
@@ -54,7 +54,7 @@ class SavedNode:
     weight_bytes: int
 
     def document(self) -> dict[str, object]:
-        """Return it as JSON's types."""
+        """Return the fields as a JSON object."""
         return {**asdict(self), "path": str(self.path)}
 
 
@@ -107,7 +107,7 @@ def _is_ours(path: Path) -> bool:
 
 
 class _Graph:
-    """Producers and consumers of values."""
+    """A graph's weights, and the producer and consumers of each of its values."""
 
     def __init__(self, proto: onnx.ModelProto, name: str) -> None:
         self.weights = {tensor.name: tensor for tensor in proto.graph.initializer} | _folded(proto, name)
@@ -123,14 +123,17 @@ class _Graph:
                 self._constants.update(node.output)
 
     def before(self, value: str) -> NodeProto | None:
-        """Return the node that computes a value, if it is a constant or a DequantizeLinear."""
+        """Return the node that computes a value, if the value is constant or the node a DequantizeLinear; else None."""
         node = self.producers.get(value)
         if node is None or (node.op_type != "DequantizeLinear" and value not in self._constants):
             return None
         return node
 
     def after(self, node: NodeProto) -> list[NodeProto]:
-        """Return the QuantizeLinear of a node's one output, and an activation before it."""
+        """Return the activations after a node up to its QuantizeLinear.
+
+        [] if it has none or if a value has two consumers.
+        """
         chain: list[NodeProto] = []
         while len(node.output) == 1 and len(users := self.consumers.get(node.output[0], [])) == 1:
             (node,) = users
@@ -170,7 +173,7 @@ def _around(proto: onnx.ModelProto, name: str, model: str) -> onnx.ModelProto:
 
 
 def _folded(proto: onnx.ModelProto, name: str) -> dict[str, TensorProto]:
-    """Return the values that follow from shapes, as constants."""
+    """Return values that follow from shapes, as constants."""
     light = without_weights(proto)
     try:
         fold_shapes(light, name)

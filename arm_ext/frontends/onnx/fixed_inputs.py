@@ -46,7 +46,7 @@ def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.Arr
 def with_random(
     model: str | Path | onnx.ModelProto, choice: str, sizes: GivenSizes | None = None
 ) -> onnx.ModelProto:
-    """Return an ONNX model in which random numbers are replaced as `choose_random` says.
+    """Return an ONNX model whose random operators are marked or replaced by inputs, as `choose_random` does.
 
     Raises:
         UsageError, ModelError: As `choose_random` and `read_onnx`.
@@ -65,8 +65,10 @@ def _constant(value: onnx.ValueInfoProto, given: npt.NDArray[np.generic]) -> npt
     if not given.size or dims.count(None) > 1 or given.size != math.prod(shape):
         sizes = ", ".join("?" if dim is None else str(dim) for dim in dims)
         raise UsageError(
-            f"--value {value.name}: has {given.size} numbers, and the input's shape is [{sizes}]"
+            f"--value {value.name}: it has {given.size} numbers, but the input's shape is [{sizes}]"
         )
     if given.dtype.kind not in "biuf" or not np.array_equal(given.astype(dtype), given):
-        raise UsageError(f"--value {value.name}: {given.tolist()} is no {dtype}, which the input is of")
+        raise UsageError(
+            f"--value {value.name}: {given.tolist()} cannot be converted to the input's dtype {dtype}"
+        )
     return given.astype(dtype).reshape(shape)

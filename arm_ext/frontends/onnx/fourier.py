@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's DFT and STFT, by the operators of `frontends.ops`.
+"""Converters of ONNX's DFT and STFT, built from the operators of `frontends.ops`.
 
 STFT(signal)[frame, k] = DFT(window[n] signal[frame step + n])[k]
 """
@@ -21,7 +21,7 @@ def dft(node: Node) -> Value:
     axis = node.whole_number(2, -2) if node.opset >= _AXIS_BY_INPUT else node.attribute("axis", 1)
     axis %= rank
     inverse, onesided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
-    # A one-sided spectrum fits two signal lengths, an even and an odd one; the even one is meant.
+    # A one-sided spectrum may come from an even or an odd signal length; ONNX means the even one.
     half = inverse and onesided
     size = node.whole_number(1, 2 * (x.shape[axis] - 1) if half else x.shape[axis])
     order = [*(a for a in range(rank - 1) if a != axis), rank - 1, axis]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that onnx defines by others, and functions that a model defines itself, in place of their calls.
+"""Inlining of operators that onnx defines as functions, and of functions that a model defines itself.
 
     Celu(x), alpha = 2    →    Mul(2, Elu(Div(x, 2)))
 
@@ -22,7 +22,7 @@ _DOMAIN = "arm_ext.definition"
 
 
 def inline_model_functions(model: ModelProto) -> None:
-    """Put the bodies of a model's own functions in the place of their calls.
+    """Inline a model's own functions at their calls.
 
     Raises:
         ModelError: The branches and loops of their bodies would be nested too deep, or a call is not as its function
@@ -35,7 +35,7 @@ def inline_model_functions(model: ModelProto) -> None:
 
 
 def _check_calls(model: ModelProto) -> None:
-    """Refuse calls that are not as their functions are declared, which onnx's inliner fails at or leaves open."""
+    """Refuse calls that do not match the function's declaration: onnx's inliner fails or leaves values undefined."""
     functions = {(function.domain, function.name): function for function in model.functions}
     graphs = [model.graph.node, *(function.node for function in model.functions)]
     for node in (node for nodes in graphs for each in nodes for node in (each, *nodes_inside(each))):

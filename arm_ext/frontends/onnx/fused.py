@@ -40,7 +40,7 @@ def conv(e: Expansion, *, channels_last: bool = False) -> None:
 
 
 def max_pool_channels_last(e: Expansion) -> None:
-    """Replace MaxPool of an image whose channels come last."""
+    """Replace MaxPool of an image in the layout NHWC."""
     (x,) = e.inputs("x")
     last = e.rank(x) - 1
     image = e.emit("Transpose", [x], perm=[0, last, *range(1, last)])
@@ -68,7 +68,7 @@ def _activate(e: Expansion, value: str) -> None:
 
 
 def matmul(e: Expansion) -> None:
-    """Replace a fused product by a MatMul of transposed operands, and a scale."""
+    """Replace a fused product by a MatMul of transposed operands, and a multiplication by the scale."""
     a, b = e.inputs("A B")
     operands = [_operand(e, value, side) for value, side in ((a, "A"), (b, "B"))]
     alpha, output = e.attribute("alpha", 1.0), e.node.output[0]
@@ -88,14 +88,17 @@ def _operand(e: Expansion, value: str, side: str) -> str:
 
 
 def gelu(e: Expansion) -> None:
-    """Replace Gelu by 0.5 x (1 + erf(x / √2)), of a sum if there is a bias."""
+    """Replace Gelu by 0.5 x (1 + erf(x / √2)); if there is a bias, x is the data plus the bias."""
     x = add(e, *e.inputs("X bias?"))
     inner = e.emit("Erf", [e.emit("Div", [x, _like_input(e, math.sqrt(2))])])
     _gate_half(e, x, inner)
 
 
 def gelu_tanh(e: Expansion) -> None:
-    """Replace FastGelu by 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), of a sum if there is a bias."""
+    """Replace FastGelu by 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).
+
+    If there is a bias, x is the data plus the bias.
+    """
     x = add(e, *e.inputs("X bias?"))
     cube = e.emit("Mul", [x, e.emit("Mul", [x, x])])
     total = add(e, x, e.emit("Mul", [cube, _like_input(e, _TANH_CUBIC)]))
@@ -120,7 +123,7 @@ def _like_input(e: Expansion, value: float) -> str:
 
 
 def skip_norm(e: Expansion, *, simplified: bool = False) -> None:
-    """Replace SkipLayerNormalization or its simplified form: the normalised sum of two or three values, and the sum."""
+    """Replace SkipLayerNormalization or its simplified form by a sum of values, and the sum's normalisation."""
     x, skip, gamma, *beta, bias = e.inputs(
         "input skip gamma bias?" if simplified else "input skip gamma beta? bias?"
     )
@@ -145,9 +148,11 @@ def simplified_norm(e: Expansion) -> None:
 
 def _check_norm(e: Expansion, statistics: Sequence[str]) -> None:
     if any(statistics):
-        raise ModelError("it gives mean or deviation, which only training needs; leave these outputs out")
+        raise ModelError(
+            "its outputs include mean or deviation, which only training needs; remove these outputs"
+        )
     if int(e.attribute("axis", -1)) not in (-1, e.rank(e.node.input[0]) - 1):
-        raise ModelError("it normalises more than the last axis; only that is supported")
+        raise ModelError("it normalises along several axes; only the last axis is supported")
 
 
 def plain_norm(e: Expansion) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX, fp32 and quantised: checked, named, brought to QDQ form and handed to TVM's importer.
+"""Import of ONNX, float and quantised: models are checked, their nodes named and rewritten in QDQ form, and converted.
 
 Upstream's importer sets no spans and reports the first fault it meets. This one names every node, refuses what it
 cannot take with all of it at once, and puts each node's name on the calls that came from it.
@@ -84,7 +84,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
 
 
 def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, str]:
-    """Return the model in valid form (a copy, if it is one already), its short name, and the sha256 of its bytes.
+    """Return a repaired copy of the model, its short name, and the SHA-256 of its bytes.
 
     Raises:
         UsageError: The file is missing or cannot be parsed.
@@ -130,7 +130,7 @@ def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
-    # A given shape has turned a non-tensor type into a tensor type without a dtype.
+    # --shape has turned a value of another type into a tensor type without a dtype.
     if not value.type.tensor_type.elem_type:
         raise no_tensor("input", value.name)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
@@ -162,19 +162,19 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
 
 
 def _check_empty(main: relax.Function, inputs: Sequence[TensorSpec]) -> None:
-    """Refuse a model that reads an input without elements: TVM's sums over it would be uninitialised memory.
+    """Refuse a model that reads an input without elements: TVM's sums over the input would be uninitialised memory.
 
     Raises:
         ModelError: Such an input is read.
     """
     used = set(relax.analysis.free_vars(main.body))
     if any(0 in spec.shape and var in used for spec, var in zip(inputs, main.params, strict=False)):
-        raise ModelError("an input that is read has no elements; give it one at least")
+        raise ModelError("an input that is read has no elements; give it at least one")
 
 
 @contextmanager
 def _telling_of_empty(inputs: Callable[[], Sequence[TensorSpec]]) -> Iterator[None]:
-    """Open a scope around an import: TVM treats a size of 0 as unknown, so its error is replaced by a clear one.
+    """Open a scope for an import that explains failures from empty inputs, since TVM treats a size of 0 as unknown.
 
     Raises:
         ModelError: As the import; names the inputs that have no elements, if there are any.

@@ -43,7 +43,7 @@ def widen_int4(model: onnx.ModelProto) -> None:
 
 
 def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
-    """Refuse inputs, outputs and operators of which the values or types would change if 4 bits became 8."""
+    """Refuse inputs, outputs and operators whose values or types would change with 8 bits instead of 4 or 2."""
     borders = [value for value in (*graph.input, *graph.output) if value.name not in narrow]
     for value in borders:
         if value.type.tensor_type.elem_type in _WIDER:
@@ -59,5 +59,5 @@ def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
         if made in _WIDER:
             raise ModelError(
                 f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; {_NAMES[made][-1]} bits are "
-                "supported for constants alone: quantise its tensor to int8"
+                "supported only for constants: quantise its tensor to int8"
             )

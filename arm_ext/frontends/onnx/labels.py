@@ -19,7 +19,7 @@ from arm_ext.common.text import shown
 
 _DOMAIN = "ai.onnx.ml"
 _TEXTS = "classlabels_strings"
-# Classifier → its attribute with labels that are numbers.
+# Classifier → its attribute with integer labels.
 _CLASSIFIERS = {
     "LinearClassifier": "classlabels_ints",
     "SVMClassifier": "classlabels_ints",
@@ -33,7 +33,10 @@ _KEY = "arm_ext.labels"
 
 
 def number_labels(graph: GraphProto) -> None:
-    """Replace labels that are texts by their numbers and lists of maps by their scores, in place."""
+    """Replace string labels by their indices and ZipMaps by their scores, in place.
+
+    The labels become metadata of outputs.
+    """
     outputs = {value.name: value for value in graph.output}
     for value in outputs.values():
         if not _is_labels(value):
@@ -61,7 +64,7 @@ def number_labels(graph: GraphProto) -> None:
 
 
 def _is_labels(value: ValueInfoProto) -> bool:
-    """Whether each entry of our key is a list of texts, as only a file that nobody here wrote has others."""
+    """Whether each metadata entry of `_KEY` is a list of strings; only a file from elsewhere has other entries."""
     try:
         found = [json.loads(entry.value) for entry in value.metadata_props if entry.key == _KEY]
     except ValueError:
@@ -70,13 +73,13 @@ def _is_labels(value: ValueInfoProto) -> bool:
 
 
 def labels_of(value: ValueInfoProto) -> tuple[str, ...]:
-    """Return the labels of the classes that an output holds scores or numbers of; none if it does not."""
+    """Return the labels of the classes whose scores or indices an output holds; () if it has none."""
     # A model file may have an entry of this key, too; `_declare` adds the last one.
     return next((tuple(json.loads(e.value)) for e in reversed(value.metadata_props) if e.key == _KEY), ())
 
 
 def _constants(graph: GraphProto) -> dict[str, list[str]]:
-    """Replace tables of texts that only labels are read from by their indices; return their names and texts."""
+    """Replace constant tables of labels by indices, if only label lookups read them; return table name → labels."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for value in node.input:
@@ -117,7 +120,7 @@ def _labels(zip_map: NodeProto) -> list[str]:
 
 
 def _declare(output: ValueInfoProto, kind: int, labels: list[str]) -> None:
-    """Declare an output as a tensor without a shape yet, and its labels."""
+    """Declare an output as a tensor of unknown shape, with its labels as metadata."""
     output.type.Clear()
     output.type.tensor_type.elem_type = kind
     output.metadata_props.add(key=_KEY, value=json.dumps(labels))

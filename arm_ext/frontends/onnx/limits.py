@@ -84,7 +84,7 @@ _TEXTS: dict[tuple[str, str], tuple[bytes, ...]] = {
     ("Resize", "nearest_mode"): (b"round_prefer_floor", b"round_prefer_ceil", b"floor", b"ceil"),
 }
 _AXES = frozenset(("axis", "axes", "batch_axis", "time_axis"))
-# Operators whose axes are not those of their first input, or are checked by onnx's inference.
+# Operators whose axes do not refer to their first input, or which onnx's shape inference checks.
 _OTHER_AXES = frozenset(
     (
         "Concat",
@@ -128,7 +128,7 @@ def check_attributes(graph: onnx.GraphProto) -> None:
 
 
 def check_required(proto: onnx.ModelProto) -> None:
-    """Refuse nodes without a required input, at which onnx's shape inference and TVM's importer end the process.
+    """Refuse nodes without a required input, at which onnx's shape inference and TVM's importer abort the process.
 
     Raises:
         ModelError: A required input is missing or empty; the message names the node and the input.
@@ -144,7 +144,7 @@ def check_required(proto: onnx.ModelProto) -> None:
             if actual or formal is None or formal.option == defs.OpSchema.FormalParameterOption.Optional:
                 continue
             repeated = formal.option == defs.OpSchema.FormalParameterOption.Variadic
-            # A loop's states are variadic, and follow inputs that may be empty.
+            # A Loop's states are a variadic input, and the optional inputs before them may be empty.
             if repeated and any(a.type == AttributeProto.GRAPH for a in node.attribute):
                 continue
             number = f" (number {index + 1})" if repeated else ""
@@ -155,7 +155,7 @@ def check_required(proto: onnx.ModelProto) -> None:
 
 
 def check_inferred(model: onnx.ModelProto) -> None:
-    """Refuse values beyond memory, and numbers beyond their limits once shapes and constants are known.
+    """Refuse values larger than memory, and constants beyond their limits; run after shapes and constants are known.
 
     Args:
         model: The model with onnx's inferred shapes; nodes in branches and loops are not checked.
@@ -181,7 +181,7 @@ def check_inferred(model: onnx.ModelProto) -> None:
             _check_booleans(site, node, opset, kinds)
         for name in node.output:
             if name in shapes and name in types:
-                # A negative size counts as 1: it may be in a shape that nothing uses.
+                # A negative size counts as 1, because the node that has it may be unused.
                 least_shape = [max(size, 1) for size in shapes[name]]
                 check_tensor(site, "its result", least_shape, _item_bytes(types[name].elem_type))
 
@@ -222,14 +222,14 @@ def _constant_inputs(
 
 @cache
 def _types_of_inputs(operator: str) -> list[list[str]]:
-    """Return the types, such as "tensor(bool)", of each input by the operator's newest schema."""
+    """Return the types that each input may have, such as "tensor(bool)", by the operator's newest schema."""
     schema = defs.get_schema(operator)
     allowed = {each.type_param_str: list(each.allowed_type_strs) for each in schema.type_constraints}
     return [allowed.get(formal.type_str, [formal.type_str]) for formal in schema.inputs]
 
 
 def _check_booleans(site: Site, node: NodeProto, opset: int, kinds: Mapping[str, int]) -> None:
-    """Refuse numbers where the operator's newest schema takes booleans alone, and booleans where it takes none."""
+    """Refuse numbers for an input of booleans, and booleans for an input of numbers, by the newest schema."""
     if not defs.has(node.op_type, opset):
         return
     for takes, actual in zip(_types_of_inputs(node.op_type), node.input, strict=False):
@@ -267,7 +267,7 @@ def _check_axes(
 
 
 def _check_windows(site: Site, node: NodeProto, shapes: Shapes) -> None:
-    """Refuse groups that do not divide, and windows beyond their image."""
+    """Refuse groups that do not divide the channels, and windows larger than their image."""
     image = shapes.get(node.input[0]) if node.input else None
     number = _WEIGHTS.get(node.op_type)
     weight = shapes.get(node.input[number]) if number is not None and len(node.input) > number else None
@@ -328,7 +328,7 @@ def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
 
 
 def check_data(graph: onnx.GraphProto) -> None:
-    """Refuse constants that hold more or fewer bytes than their dims say, or numbers that their type does not hold.
+    """Refuse constants with more or fewer bytes than their dims require, or with numbers out of their type's range.
 
     Raises:
         UsageError: There is such a constant; the message names it.
@@ -337,13 +337,13 @@ def check_data(graph: onnx.GraphProto) -> None:
         if tensor.data_type not in helper.get_all_tensor_dtypes():
             if tensor.data_type:  # onnx's checker reports 0
                 raise UsageError(
-                    f"constant '{tensor.name}' is of element type {tensor.data_type}, which is none"
+                    f"constant '{tensor.name}' has the element type {tensor.data_type}, which ONNX does not define"
                 )
             continue
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         if min(tensor.dims, default=0) < 0:
             raise UsageError(
-                f"constant '{tensor.name}' has the dims {list(tensor.dims)}, and none can be negative"
+                f"constant '{tensor.name}' has the dims {list(tensor.dims)}; a dim cannot be negative"
             )
         if tensor.int32_data and dtype.name in _IN_INT32:
             _check_numbers(tensor, dtype)
@@ -359,7 +359,7 @@ def check_data(graph: onnx.GraphProto) -> None:
 
 
 def _check_numbers(tensor: TensorProto, dtype: np.dtype[Any]) -> None:
-    """Refuse numbers of the field int32_data beyond the tensor's own type, which would be cut to its bits."""
+    """Refuse numbers in the field int32_data that are out of the tensor's type's range; they would be truncated."""
     limits = np.iinfo(dtype)
     held = np.array(tensor.int32_data)
     if len(wrong := held[(held < limits.min) | (held > limits.max)]):

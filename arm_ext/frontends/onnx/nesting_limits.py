@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of nesting depth and of recursive functions, which onnx would follow by recursion."""
+"""Checks of nesting depth and of recursive functions, on which onnx would recurse."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def check_nesting(model: ModelProto) -> None:
         depths[key] = 1 + max((depths[callee] for callee in _callees(functions, key)), default=0)
         if depths[key] > MOST_NESTED:
             raise ModelError(
-                f"function '{key[1]}' calls others inside each other, {depths[key]} of them, and {MOST_NESTED} can be "
+                f"function '{key[1]}' calls functions nested {depths[key]} deep; at most {MOST_NESTED} levels can be "
                 "compiled"
             )
         sizes[key] = _size(functions[key].node, sizes)
@@ -40,7 +40,7 @@ def check_nesting(model: ModelProto) -> None:
 
 @contextmanager
 def refusing_deep_messages(name: str = "the model") -> Iterator[None]:
-    """Open a scope in which protobuf's limit of nested messages becomes an error for users.
+    """Open a scope in which a DecodeError for messages nested too deep becomes a ModelError.
 
     Raises:
         ModelError: protobuf refused to read messages nested so deep.
@@ -51,14 +51,17 @@ def refusing_deep_messages(name: str = "the model") -> Iterator[None]:
         if "MaxDepth" not in str(err):
             raise
         raise ModelError(
-            f"{name}: its branches and loops, those of its functions written out, stand deeper inside each other than "
-            "protobuf reads, which is 100 messages, some 30 of them: let a Where choose between the results of inner "
-            "branches, or cut the model in parts"
+            f"{name}: its branches and loops, including those of its inlined functions, are nested deeper than "
+            "protobuf can read (100 messages, some 30 branches or loops): let a Where choose between the results "
+            "of inner "
+            "branches, or split the model"
         ) from err
 
 
 def check_depth(model: ModelProto, name: str) -> None:
-    """Refuse a model, made in memory, that protobuf does not read back: onnx's checker takes it for an empty one.
+    """Refuse a model built in memory that is nested too deep for protobuf to parse.
+
+    Onnx's checker would see it as empty.
 
     Raises:
         ModelError: The model's messages are nested too deep.
@@ -88,14 +91,14 @@ def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
             graphs.extend(attribute.graphs)
         if graphs and depth >= MOST_NESTED:
             raise ModelError(
-                f"{node.op_type} node '{node.name}' stands inside {depth} branches and loops, and "
-                f"{MOST_NESTED} inside each other can be compiled"
+                f"{node.op_type} node '{node.name}' is nested in {depth} branches and loops; at most "
+                f"{MOST_NESTED} levels can be compiled"
             )
         waiting += [(inner, depth + 1) for graph in graphs for inner in graph.node]
 
 
 def _callees_first(functions: dict[_Key, FunctionProto]) -> list[_Key]:
-    """Return the functions so that each comes after those that it calls.
+    """Return the functions in an order in which each comes after the functions that it calls.
 
     Raises:
         ModelError: A function calls itself, directly or not.
@@ -120,5 +123,5 @@ def _size(nodes: Sequence[NodeProto], sizes: dict[_Key, int]) -> int:
 def _check_size(what: str, size: int) -> None:
     if size > MOST_CALLS:
         raise ModelError(
-            f"{what} has {size} nodes with its functions written out, and {MOST_CALLS} can be compiled"
+            f"{what} has {size} nodes with its functions inlined; at most {MOST_CALLS} can be compiled"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ONNX node as its converter sees it: its inputs as values, its attributes, and its opset."""
+"""The view of an ONNX node that converters get: its inputs as values, its attributes, and its opset."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _T = TypeVar("_T", int, float, str)
 
 @dataclass(frozen=True)
 class Node:
-    """A node that is being converted.
+    """A node that is being converted, with its inputs as values.
 
     Attributes:
         graph: The graph that its results are computed in.
@@ -49,7 +49,7 @@ class Node:
         return any(each.name == attribute for each in self.proto.attribute)
 
     def attribute(self, name: str, default: _T) -> _T:
-        """Return an attribute that is a number or a text."""
+        """Return an attribute that is a number or a string, or the default if the node does not have it."""
         for each in self.proto.attribute:
             if each.name == name:
                 found = helper.get_attribute_value(each)
@@ -57,7 +57,7 @@ class Node:
         return default
 
     def numbers(self, name: str) -> list[int]:
-        """Return an attribute that is a list of integers, an empty one if the node has none."""
+        """Return an attribute that is a list of integers; [] if the node does not have it."""
         found = (each.ints for each in self.proto.attribute if each.name == name)
         return list(next(found, ()))
 
@@ -71,11 +71,12 @@ class Node:
         constant = found.constant()
         if constant is None:
             raise ModelError(
-                f"only the run knows its input '{self.proto.input[number]}': make what decides it constants (inputs by "
+                f"its input '{self.proto.input[number]}' is computed at run time: make the values that decide it "
+                "constants (inputs by "
                 "--value)"
             )
         return np.broadcast_to(constant, found.shape)
 
     def whole_number(self, number: int, default: int) -> int:
-        """Return a constant input that is one number, or the default if it is left out."""
+        """Return the number in a constant input of one element, or the default if the input is left out."""
         return default if self.optional(number) is None else int(self.known(number).reshape(-1)[0])

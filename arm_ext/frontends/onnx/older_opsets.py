@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacements of operators in forms of older opsets that upstream's importer or onnx's checker does not know."""
+"""Replacements of operators as older opsets define them, which TVM's importer or onnx's checker does not know."""
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -15,12 +15,12 @@ def slice_by_attributes(e: Expansion) -> None:
     """Replace Slice of opsets before 10, whose bounds are attributes."""
     bounds = [[*map(int, e.numbers(name))] for name in ("starts", "ends", "axes")]
     inputs = [ints(e, *(numbers or range(len(bounds[0])))) for numbers in bounds]
-    # onnx infers the shape by the attributes, the importer reads the inputs.
+    # onnx infers the shape from the attributes; the importer reads the inputs.
     e.emit("Slice", [e.node.input[0], *inputs], e.node.output[0], e.attributes())
 
 
 def top_k_by_input(e: Expansion) -> None:
-    """Replace TopK of opset 10: upstream's importer reads k from an attribute, as in older opsets."""
+    """Replace TopK of opset 10, whose k is an input: TVM's importer reads k from an attribute, as in older opsets."""
     if e.opset() != _TOP_K_BY_INPUT or any(a.name == "k" for a in e.node.attribute):
         return
     count = e.known(e.inputs("X K")[1])
@@ -31,7 +31,7 @@ def top_k_by_input(e: Expansion) -> None:
 
 
 def group_norm_by_group(e: Expansion) -> None:
-    """Replace GroupNormalization of opsets 18 to 20, whose scale and bias belong to groups instead of channels."""
+    """Replace GroupNormalization of opsets 18 to 20, which has a scale and a bias per group, not per channel."""
     x, scale, bias = e.inputs("X scale bias")
     dims, groups = e.dims(x), int(e.attribute("num_groups", 1))
     ones, zeros = (e.constant(np.full(groups, value, e.dtype(x))) for value in (1, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusal of ONNX models in which the data decides a size, with the two models that such a model is split into.
+"""Refusal of ONNX models in which data decides a size, with instructions for splitting the model in two.
 
     b = Cast(x); n = NonZero(b); y = Gather(x, n)    →    first.onnx: x → b;  NonZero;  second.onnx: n, x → y
 
@@ -62,7 +62,7 @@ _FEW = 16
 
 
 def constants_read(node: NodeProto, opset: int) -> list[str]:
-    """Return the inputs of a standard node that TVM's importer takes as constants."""
+    """Return the inputs of a standard node that TVM's importer requires to be constants."""
     return _inputs_named(node, opset, _CONSTANTS)
 
 
@@ -75,7 +75,7 @@ def _inputs_named(node: NodeProto, opset: int, names: Collection[str]) -> list[s
 
 @dataclass(frozen=True)
 class SourceNode:
-    """A node as the model's file has it.
+    """A node as it is in the model's file, before expansion.
 
     Attributes:
         operator: The operator.
@@ -93,7 +93,7 @@ class SourceNode:
 
     @classmethod
     def of(cls, node: NodeProto, opset: int) -> "SourceNode":
-        """Read a node."""
+        """Return the record of an ONNX node."""
         deciding: list[str] = []
         if not domain_of(node) and onnx.defs.has(node.op_type, opset) and not is_custom(node):
             deciding = _inputs_named(node, opset, _DECIDING.get(node.op_type, _CONSTANTS))
@@ -121,7 +121,7 @@ class SourceGraph:
 
     @classmethod
     def of(cls, model: ModelProto) -> "SourceGraph":
-        """Read a model."""
+        """Return the record of an ONNX model's graph."""
         graph, opset = model.graph, opset_of(model)
         replaced = [t.name for t in graph.initializer if any(p.key == FIXED for p in t.metadata_props)]
         constants = frozenset(tensor.name for tensor in graph.initializer).difference(replaced)
@@ -141,7 +141,7 @@ class SourceGraph:
 
     @cached_property
     def fixed(self) -> frozenset[str]:
-        """Values that follow from initialisers alone."""
+        """Names of values that are computed from initialisers only."""
         fixed = set(self.constants)
         for node in self.nodes:
             if fixed.issuperset(node.inputs):
@@ -149,7 +149,10 @@ class SourceGraph:
         return frozenset(fixed)
 
     def needed(self, values: Iterable[str], goes_on: Callable[[str], bool] = lambda name: True) -> set[str]:
-        """Return values and all values that they are computed from; stop at a value if `goes_on` is false for it."""
+        """Return the given values and all values that they depend on.
+
+        Do not go beyond a value for which `goes_on` is false.
+        """
         waiting, found = list(values), set[str]()
         while waiting:
             name = waiting.pop()
@@ -160,11 +163,11 @@ class SourceGraph:
         return found
 
     def deciding(self, value: str) -> tuple[str, ...]:
-        """Return the values that decide the size of a value at the node that computes it."""
+        """Return the inputs of a value's producer that decide the value's size."""
         return self.producers[value].deciding if value in self.producers else ()
 
     def following(self, values: Iterable[str]) -> set[str]:
-        """Return values and what is computed from them."""
+        """Return the given values and all values that depend on them."""
         found = set(values)
         for node in self.nodes:
             if not found.isdisjoint(node.inputs):
@@ -178,7 +181,7 @@ class SourceGraph:
 
 
 class _Shapes:
-    """What shape inference knows of a graph's values.
+    """Shapes, types and constants of a graph's values, as far as shape inference knows them.
 
     Attributes:
         constants: Constants, what follows from shapes among them.
@@ -194,7 +197,7 @@ class _Shapes:
         self.constants = {name: list(tensor.dims) for name, tensor in tensors.items()}
 
     def dims(self, name: str) -> list[int | None]:
-        """Return a value's dimensions, None for each unknown one; [None] if the rank is unknown."""
+        """Return a value's dimensions, with None for each unknown one; [None] if the rank is unknown."""
         if name in self.constants:
             return [int(size) for size in self.constants[name]]
         ty = self._types.get(name)
@@ -203,7 +206,7 @@ class _Shapes:
         return [dim.dim_value if dim.HasField("dim_value") else None for dim in ty.shape.dim]
 
     def is_few(self, name: str) -> bool:
-        """Whether a value has a few integers or booleans alone."""
+        """Whether a value is a scalar or vector of at most _FEW integers or booleans."""
         dims = self.dims(name)
         kind = self._types[name].elem_type if name in self._types else onnx.TensorProto.FLOAT
         is_integer = onnx.helper.tensor_dtype_to_np_dtype(kind).kind in "biu"
@@ -211,7 +214,7 @@ class _Shapes:
 
 
 def refuse_data_sizes(source: SourceGraph, graph: GraphProto, nodes: Iterable[NodeProto], model: str) -> None:
-    """Refuse a model in which the data decides a size.
+    """Refuse a model with tensors whose size depends on data.
 
     Args:
         source: The model's graph as its file has it.
@@ -229,7 +232,7 @@ def refuse_data_sizes(source: SourceGraph, graph: GraphProto, nodes: Iterable[No
 
 
 def _open_nodes(source: SourceGraph, shapes: _Shapes, made: Mapping[str, str]) -> list[SourceNode]:
-    """Return the nodes with an open size that outputs need, and before which every size is known.
+    """Return the first nodes with an unknown size on each path to the outputs: the sizes of their inputs are all known.
 
     `made` maps values to the operators that compute them now, which may have replaced those of the source.
     """
@@ -276,11 +279,11 @@ class Split:
 
     @classmethod
     def at(cls, nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> "Split":
-        """Split a graph at nodes none of which follows from another."""
+        """Split a graph into the parts before and after `nodes`, which do not depend on each other."""
         begins = {name for node in nodes for name in node.outputs}
         later = source.following(begins)
         results = later.intersection(source.outputs).difference(begins)
-        # Sizes that are constants here are computed from shapes in the file; the second part computes them, too.
+        # Constants that follow from shapes count as later values: the second part computes them again.
         within = {*later, *shapes.constants}.difference(begins, source.fixed)
         second = source.needed(results, within.__contains__)
         computed = later | source.fixed | (shapes.constants.keys() & source.producers.keys())
@@ -316,7 +319,7 @@ def _lines(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes, mo
 def _advice(
     nodes: Sequence[SourceNode], by: Sequence[str], source: SourceGraph, shapes: _Shapes
 ) -> Iterator[str]:
-    """Yield how to give a model fixed sizes."""
+    """Yield advice on how to change or compile the model so that its sizes are fixed."""
     given = source.needed(by).intersection(source.inputs)
     if given and all(map(shapes.is_few, given)):
         names = _quoted(source.in_order(given))
@@ -326,7 +329,7 @@ def _advice(
 
 
 def _parts(split: Split, shapes: _Shapes, model: str, count: int) -> Iterator[str]:
-    """Yield instructions for splitting the model into two parts, as lines of a message."""
+    """Yield instructions for splitting the model in two parts, as lines of a message."""
     node = "the node" if count == 1 else "these nodes"
     if split.passed and split.results:
         yield f"Split the model, and let your program compute {node} between the two parts:"
@@ -347,7 +350,7 @@ def _extraction(model: str, part: str, inputs: Sequence[str], outputs: Sequence[
 
 
 def _compilation(split: Split, shapes: _Shapes) -> Iterator[str]:
-    """Yield how to compile the second part: for any length, or for one if its inputs' values decide sizes."""
+    """Yield how to compile the second part: for any length, or for one length if its inputs' values decide sizes."""
     opened = [(name, ["" if n is None else str(n) for n in shapes.dims(name)]) for name in split.begins]
     is_bounded = all(dims.count("") == 1 for _, dims in opened) and not split.again
     size = f"n<={_BOUND}" if is_bounded else str(_SIZE)

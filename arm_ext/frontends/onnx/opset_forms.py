@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of expansions, in the form that the model's opset requires."""
+"""Helpers that emit common operators in the form that the model's opset requires."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,17 +16,17 @@ _REDUCE_BY_INPUTS = 18
 
 
 def ints(e: Expansion, *values: int) -> str:
-    """Add a constant int64 vector."""
+    """Add a constant int64 vector of these values; return its name."""
     return e.constant(np.array(values, np.int64))
 
 
 def like(e: Expansion, value: float, other: str) -> str:
-    """Add a constant scalar of another value's dtype."""
+    """Add a constant scalar in another value's dtype; return its name."""
     return e.constant(np.array(value, e.dtype(other)))
 
 
 def up_to(e: Expansion, value: str, most: int) -> str:
-    """Return integers that are at most `most`; at run time, others are reported as indices out of bounds.
+    """Return integers from 0 to `most`; at run time, other values are reported as indices out of bounds.
 
     Raises:
         ModelError: The value is constant and out of range.
@@ -83,7 +83,7 @@ def reduce(
 
 
 def add(e: Expansion, *values: str) -> str:
-    """Add the sum of those values that are given; an empty name stands for an absent one."""
+    """Add the sum of the non-empty names; an empty name stands for an absent operand."""
     total, *others = [value for value in values if value]
     for value in others:
         total = e.emit("Add", [total, value])
@@ -99,5 +99,8 @@ def standard(e: Expansion) -> None:
     name = e.node.op_type
     if not defs.has(name, e.opset()):
         newest = defs.get_schema(name).since_version
-        raise ModelError(f"its standard form is of opset {newest}, the model's opset is {e.opset()}")
+        raise ModelError(
+            f"the standard operator of this name exists from opset {newest} on, and the model's opset is "
+            f"{e.opset()}"
+        )
     e.emit(name, e.node.input, e.node.output[0], e.attributes())

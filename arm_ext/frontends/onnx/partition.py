@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Division of ONNX graphs at run-time control flow into models of their own.
+"""Division of ONNX graphs at run-time control flow into separate models.
 
     a, If(a), b(If)    →    before: a;  decisions: If;  after: b
 
@@ -20,7 +20,7 @@ _DECISIONS = ("If", "Loop")
 
 @dataclass(frozen=True)
 class GraphCut:
-    """A graph in three parts: nodes before any control flow, the first control-flow nodes, and the rest."""
+    """A graph in three parts: nodes before any control flow, the first control-flow nodes, and all later nodes."""
 
     before: list[NodeProto]
     decisions: list[NodeProto]
@@ -28,7 +28,7 @@ class GraphCut:
 
 
 def cut(graph: GraphProto) -> GraphCut:
-    """Divide a graph whose nodes are in topological order."""
+    """Divide a graph, whose nodes are in topological order, at its first control-flow nodes."""
     parts = GraphCut([], [], [])
     late: set[str] = set()
     for node in graph.node:
@@ -41,7 +41,7 @@ def cut(graph: GraphProto) -> GraphCut:
 
 
 def reads(nodes: Iterable[NodeProto]) -> list[str]:
-    """Return the values that nodes read and none of them computes, subgraphs included, each once."""
+    """Return, each once, the values that nodes or their subgraphs read and none of the nodes computes."""
     found: dict[str, None] = {}
     own: set[str] = set()
     for node in nodes:
@@ -66,10 +66,10 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 class Surroundings:
-    """The constants and dequantised constants that the parts of a graph share."""
+    """A graph's constants and DequantizeLinear nodes with constant scales, copied into each part that reads them."""
 
     def __init__(self, model: ModelProto) -> None:
-        """Read the model that is cut into parts."""
+        """Record the constants of a model that is to be cut into parts."""
         self._model = model
         graph = model.graph
         self.constants: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
@@ -85,7 +85,7 @@ class Surroundings:
         )
 
     def needed(self, names: Iterable[str]) -> list[str]:
-        """Return the values that a part needs as inputs, among those that it reads."""
+        """Return the non-constant values that a part needs as inputs; for a dequantised value, its integers."""
         values = (self._dequantized[n].input[0] if n in self._dequantized else n for n in names)
         return [name for name in dict.fromkeys(values) if name not in self.constants]
 
@@ -96,7 +96,7 @@ class Surroundings:
         types: Mapping[str, onnx.TypeProto],
         own: GraphProto | None = None,
     ) -> ModelProto:
-        """Return a part as a model.
+        """Return nodes as a model with the given outputs.
 
         Args:
             nodes: Nodes of the part.

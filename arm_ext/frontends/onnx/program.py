@@ -31,7 +31,7 @@ from relay_passes.programs.merge_modules import MAIN
 
 @dataclass(frozen=True)
 class OnnxProgram:
-    """An imported model with its source names.
+    """An imported module with the names of the model's nodes.
 
     Attributes:
         mod: Functions of the program; `main` is the one to call.
@@ -62,7 +62,7 @@ def import_program(model: ModelProto, name: str, source: SourceGraph) -> OnnxPro
 
 
 def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> None:
-    """Give every node a unique name: its own, else its first output's, else its operator's.
+    """Give every node a unique name: its own, its first output's, or its operator's.
 
     Args:
         graph: Graph to change; its subgraphs are left as they are.
@@ -76,7 +76,7 @@ def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> Non
 
 
 class _Functions(Program):
-    """The functions of an ONNX model so far."""
+    """Collects the Relax functions of an ONNX model during its import."""
 
     def __init__(self, model: str, graph: onnx.GraphProto, source: SourceGraph) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class _Functions(Program):
         self._inner = {node.name: node.op_type for node in inner if counts[node.name] == 1}
 
     def name(self, graph: onnx.GraphProto, source: str | None) -> dict[str, str]:
-        """Name the nodes of a subgraph; return new name → source name of those that an expansion of `source` made."""
+        """Name a subgraph's nodes; return new name → source name for nodes that an expansion of `source` added."""
         own = [source is None or node.name in self._inner for node in graph.node]
         name_nodes(graph, self._given)
         self.nodes.update((node.name, node.op_type) for node in compress(graph.node, own))

@@ -24,13 +24,13 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import CONTRIB, Expand, Expansion
 from arm_ext.frontends.onnx.opset_forms import reduce, standard
 
-# Steps from the least uint8 to the largest.
+# Number of steps between the smallest and the largest uint8.
 _UINT8_STEPS = 255.0
 
-# Before this opset DequantizeLinear has one scale.
+# Before this opset, DequantizeLinear has a single scale for the tensor.
 _SCALES_ALONG_AN_AXIS = 13
 
-# From this opset on Softmax works along one axis; before, along all axes from the given one on.
+# From this opset on Softmax works along one axis; before, along all axes from `axis` on.
 _SOFTMAX_ALONG_ONE_AXIS = 13
 
 _CHANNELS_LAST = "channels_last"
@@ -42,19 +42,19 @@ Quantized = tuple[str, str, str]
 
 
 def _dequantize(e: Expansion, x: str, scale: str, zero_point: str, axis: int = 0) -> str:
-    """Emit DequantizeLinear; `axis` is that of a scale of several values."""
+    """Emit DequantizeLinear; `axis` is the axis of a scale with several values."""
     params = [_scalar(e, name) for name in (scale, zero_point) if name]
     return e.emit("DequantizeLinear", [x, *params], axis=axis)
 
 
 def _quantize(e: Expansion, x: str, scale: str, zero_point: str, like: str) -> None:
-    """Emit QuantizeLinear to the node's output, of the dtype of `like` where no zero point tells it."""
+    """Emit QuantizeLinear to the node's output; without a zero point, its dtype is that of `like`."""
     zero_point = _scalar(e, zero_point) if zero_point else e.constant(np.zeros((), e.dtype(like)))
     e.emit("QuantizeLinear", [x, _scalar(e, scale), zero_point], e.node.output[0], axis=0)
 
 
 def _scalar(e: Expansion, name: str) -> str:
-    """Return a constant of one element as a scalar; anything else as it is."""
+    """Return a constant of one element as a scalar; return other values unchanged."""
     value = e.value(name)
     return name if value is None or value.size != 1 or value.ndim == 0 else e.constant(value.reshape(()))
 
@@ -90,7 +90,7 @@ def by_element(values: Array, block: int, axis: int, length: int) -> Array:
 
 
 def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, block: int) -> str:
-    """Emit the dequantisation of a matrix with a scale for each block of a row, which keeps its integers visible.
+    """Emit DequantizeLinear of a constant matrix with one scale per block of a row; its integers stay a constant.
 
     Args:
         e: Emitter at the node that is replaced.
@@ -104,7 +104,7 @@ def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, bloc
     count = -(-columns // block)
     if scale.shape != (rows, count):
         raise ModelError(
-            f"its scales are {list(scale.shape)}, and {rows} rows have {count} blocks of {block}"
+            f"its scales have the shape {list(scale.shape)}; expected {[rows, count]}, for blocks of {block}"
         )
     exact = value.astype(np.float64) - by_element(zero.astype(np.float64), block, 1, columns)
     narrow = np.array_equal(exact, np.clip(np.rint(exact), -128, 127))
@@ -119,7 +119,7 @@ def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, bloc
 
 
 def _dequantize_blocks(e: Expansion) -> None:
-    """Replace DequantizeLinear of a constant with a scale for each block; leave other kinds."""
+    """Replace DequantizeLinear of a constant with one scale per block; leave other DequantizeLinear nodes unchanged."""
     block = int(e.attribute("block_size", 0))
     if not block:
         return
@@ -191,7 +191,9 @@ def _softmax(e: Expansion) -> None:
     axis, opset = int(e.attribute("axis", -1)), int(e.attribute("opset", e.opset()))
     along_one, means_one = (version >= _SOFTMAX_ALONG_ONE_AXIS for version in (e.opset(), opset))
     if along_one != means_one and axis not in (-1, e.rank(x) - 1):
-        raise ModelError(f"its axis {axis} means that of opset {opset}, the model's opset is {e.opset()}")
+        raise ModelError(
+            f"its axis {axis} is defined as in opset {opset}, but the model's opset is {e.opset()}"
+        )
     y = e.emit("Softmax", [_dequantize(e, x, xs, xz)], axis=axis)
     _quantize(e, y, ys, yz, like=x)
 
@@ -232,7 +234,7 @@ def _dynamic_quantize(e: Expansion) -> None:
 
 
 def dynamic(e: Expansion, x: str, y: str = "", scale: str = "", zero_point: str = "") -> Quantized:
-    """Emit the quantisation of `x` over its own range, which is widened to hold 0."""
+    """Emit the quantisation of `x` to uint8 over the range of its values, widened to contain 0."""
     zero, one, steps = (e.constant(np.array(v, np.float32)) for v in (0.0, 1.0, _UINT8_STEPS))
     low = e.emit("Min", [e.emit("ReduceMin", [x], keepdims=0), zero])
     high = e.emit("Max", [e.emit("ReduceMax", [x], keepdims=0), zero])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a package computes in the place of random numbers, which operators of ONNX draw anew at each run.
+"""Replacement of ONNX operators that draw new random numbers at each run, by constants or inputs.
 
     zeros     y = RandomNormalLike(x)    →    zeros of x's shape
     seed=3    y = RandomNormalLike(x)    →    the same numbers at each run: those of a counter-based generator (`draw`)
@@ -45,7 +45,7 @@ _MANTISSA = 24
 
 
 def draw(kind: str, shape: tuple[int, ...], seed: int, stream: int) -> Array:
-    """Return random numbers of binary32: of Philox 4x64, a counter-based generator, keyed by seed and stream.
+    """Return binary32 random numbers from Philox 4x64, a counter-based generator, keyed by seed and stream.
 
     Uniform numbers are the upper 24 bits of a word over 2^24. Normal ones are by Box and Muller, of two words each:
     sqrt(-2 log(1 - u)) cos(2 pi v), computed in binary64.
@@ -79,7 +79,7 @@ class GivenSizes:
 
 
 def choose_random(proto: onnx.ModelProto, name: str, choice: str, sizes: GivenSizes | None = None) -> None:
-    """Mark, in place, how each random operator is to be replaced; those that become inputs are replaced at once.
+    """Mark, in place, how each random operator is to be replaced; with "input", replace them by inputs at once.
 
     Args:
         proto: The model.
@@ -112,12 +112,12 @@ def choose_random(proto: onnx.ModelProto, name: str, choice: str, sizes: GivenSi
 def _check_one_length(
     proto: onnx.ModelProto, nodes: Sequence[NodeProto], choice: str, sizes: GivenSizes
 ) -> None:
-    """Refuse numbers of a seed, which are constants, whose number follows from a size that the run decides."""
+    """Refuse a seed if the number of random numbers varies with --shape: the numbers of a seed become constants."""
     graphs = [_at_shapes(proto, shapes) for shapes in sizes.shapes]
     for node in nodes:
         if len({_type_of(graph, node).SerializeToString() for graph in graphs}) > 1:
             raise UsageError(
-                f"--random {choice}: how many numbers {node.op_type} node '{name_of(node)}' draws follows from "
+                f"--random {choice}: the number of random numbers of {node.op_type} node '{name_of(node)}' depends on "
                 f"'{sizes.symbol}' in --shape, and the numbers of a seed are constants: choose --random zeros or "
                 "input, or list the sizes that occur in --shape"
             )
@@ -148,7 +148,8 @@ def draw_random(proto: onnx.ModelProto, source: SourceGraph) -> None:
         if not ty.HasField("shape") or not all(dim.HasField("dim_value") for dim in ty.shape.dim):
             _refuse_data_sizes(source, graph)
             raise ModelError(
-                f"how many numbers {node.op_type} node '{name_of(node)}' draws is not known: choose `--random input`, "
+                f"the number of random numbers of {node.op_type} node '{name_of(node)}' is not known: choose "
+                "`--random input`, "
                 f"and give the size by --shape '{node.output[0]}=…'"
             )
         check_tensor(Site(node.op_type, name_of(node)), "its result", dims, 4)
@@ -169,7 +170,7 @@ def _at_shapes(proto: onnx.ModelProto, shapes: Shapes, coming: Collection[str] =
 
 
 def _with_shapes(model: onnx.ModelProto) -> onnx.GraphProto:
-    """Infer the shapes of a model's values, as far as the shapes of its inputs decide them; return its graph."""
+    """Infer shapes in the model, as far as the shapes of its inputs determine them; return its graph."""
     name_contrib(model)
     fold_shapes(model, model.graph.name)
     return model.graph
@@ -219,11 +220,15 @@ def _to_inputs(proto: onnx.ModelProto, nodes: Sequence[NodeProto], sizes: GivenS
 def _input_for(
     node: NodeProto, types: Sequence[onnx.TypeProto.Tensor], sizes: GivenSizes | None
 ) -> onnx.ValueInfoProto:
-    """Return the input that replaces a node, of the type that the node's output has for each of some input shapes."""
+    """Return the input that replaces a node.
+
+    Its sizes are static where the node's output has one size for all shapes.
+    """
     name = node.output[0]
     if not all(ty.HasField("shape") for ty in types) or len({len(ty.shape.dim) for ty in types}) > 1:
         raise ModelError(
-            f"{node.op_type} node '{name_of(node)}' cannot become an input: how many dimensions its output has is not "
+            f"{node.op_type} node '{name_of(node)}' cannot become an input: the number of its output's dimensions "
+            "is not "
             "known"
         )
     dims: list[int | str] = []

@@ -10,14 +10,14 @@ from arm_ext.frontends.onnx.opset_forms import ints, part, reshape
 
 
 def axes_in_a_list(e: Expansion) -> None:
-    """Replace the axis of an Unsqueeze or Squeeze that is one number, as in onnx's own functions, by a list."""
+    """Replace an Unsqueeze or Squeeze whose axis is a scalar, as in onnx's own functions, by one with a list."""
     if len(e.node.input) < 2 or (axes := e.value(e.node.input[1])) is None or axes.ndim:
         return
     e.emit(e.node.op_type, [e.node.input[0], e.constant(axes.reshape(1))], e.node.output[0])
 
 
 def col2im(e: Expansion) -> None:
-    """Replace Col2Im: a sum of overlapping blocks is a transposed convolution whose taps read a channel each."""
+    """Replace Col2Im by a transposed convolution, which sums overlapping blocks; each tap reads one channel."""
     columns, size, block = e.inputs("input image_shape block_shape")
     image, kernel = (_known(e, value) for value in (size, block))
     rank = len(kernel)
@@ -46,7 +46,7 @@ def col2im(e: Expansion) -> None:
 
 
 def compress(e: Expansion) -> None:
-    """Replace Compress with a constant condition by a gather; leave others."""
+    """Replace Compress with a constant condition by a gather; leave other Compress nodes unchanged."""
     data, condition = e.inputs("input condition")
     taken = e.value(condition)
     if taken is None:
@@ -58,7 +58,7 @@ def compress(e: Expansion) -> None:
 
 
 def concat(e: Expansion) -> None:
-    """Leave out operands of Concat without elements, such as the rest of a pad by 0; TVM loads no empty constants."""
+    """Remove operands of Concat without elements, such as a pad of width 0; TVM cannot load empty constants."""
     kept = [name for name in e.node.input if not _is_empty(e, name)]
     if 0 < len(kept) < len(e.node.input):
         e.emit("Concat", kept, e.node.output[0], e.attributes())
@@ -73,7 +73,7 @@ def _is_empty(e: Expansion, name: str) -> bool:
 
 
 def pad(e: Expansion) -> None:
-    """Replace Pad that wraps what it also crops, and Pad by a value known only at run time; leave others."""
+    """Replace Pad that wraps and crops, or pads by a run-time value; leave other Pads unchanged."""
     data, pads, value, axes = e.inputs("data pads? value? axes?")
     mode = e.text("mode", "constant")
     if mode == "wrap" and e.value(pads) is not None:
@@ -92,7 +92,7 @@ def _widths(e: Expansion, data: str, pads: str, axes: str) -> npt.NDArray[np.int
 
 
 def _wrap_cropped(e: Expansion, data: str, widths: npt.NDArray[np.int64]) -> None:
-    """Crop, then wrap the cropped data, as onnxruntime and PyTorch do; ONNX does not define the order.
+    """Crop first, then wrap the cropped data, as onnxruntime and PyTorch do; ONNX does not define the order.
 
     TVM's operator wraps into what was cropped.
     """
@@ -106,7 +106,7 @@ def _wrap_cropped(e: Expansion, data: str, widths: npt.NDArray[np.int64]) -> Non
 
 
 def _pad_by_value(e: Expansion, data: str, widths: npt.NDArray[np.int64], value: str) -> None:
-    """Pad zeros, then select."""
+    """Pad the data with zeros, then select `value` outside of the data."""
     if (widths < 0).any():
         raise ModelError(
             "it crops, and pads by a value that is computed at run time; make the value a constant"
@@ -122,7 +122,7 @@ def _known(e: Expansion, name: str) -> list[int]:
 
 
 def bound_boxes(e: Expansion) -> None:
-    """Limit the boxes per class to the number of boxes, for models in which it is the greatest integer."""
+    """Limit NonMaxSuppression's boxes per class to the number of boxes; models may pass the largest int64."""
     boxes, scores, most, *thresholds = e.node.input
     value, count = e.value(most) if most else None, e.dims(boxes)[1]
     if value is not None and value.size == 1 and value.item() > count:
@@ -133,7 +133,7 @@ def bound_boxes(e: Expansion) -> None:
 
 
 def transposed_to_shape(e: Expansion) -> None:
-    """Replace ConvTranspose with output_shape by one with the padding that results in it; leave others.
+    """Replace ConvTranspose with output_shape by one with explicit padding; leave other ConvTranspose nodes unchanged.
 
     Excess over the wanted shape is cropped, half at each side; missing elements are added at the end.
     """
@@ -151,15 +151,17 @@ def transposed_to_shape(e: Expansion) -> None:
     for k, (size, window) in enumerate(zip(e.dims(data)[2:], e.dims(weight)[2:], strict=True)):
         whole = strides[k] * (size - 1) + added[k] + (window - 1) * dilations[k] + 1
         cut = max(whole - wanted[k], 0)
-        # An odd element is cut off the end with SAME_UPPER, else off the beginning.
+        # If the number of elements to cut is odd, one more is cut from the end with SAME_UPPER, else from the
+        # beginning.
         first = cut // 2 if e.text("auto_pad", "NOTSET") == "SAME_UPPER" else cut - cut // 2
         begins.append(first)
         ends.append(cut - first)
         missing.append(added[k] + max(wanted[k] - whole, 0))
         if missing[-1] >= strides[k]:
             raise ModelError(
-                f"its output_shape {wanted} is beyond what its data reach, by {missing[-1]} where less than the stride "
-                f"{strides[k]} can be added"
+                f"its output_shape {wanted} exceeds the largest possible output by {missing[-1]}; it can exceed "
+                "it by less than the stride "
+                f"{strides[k]}"
             )
     kept = e.attributes("output_shape", "output_padding", "pads", "auto_pad")
     e.emit(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN nodes that `sequences` does not take, as the equations of each step.
+"""Unrolling of LSTM, GRU and RNN nodes that `sequences` does not convert, into the equations of each step.
 
 The steps are the body of a Scan, or unrolled if there are few.
 
@@ -43,8 +43,8 @@ class _Weights:
 
     recurrent: Sequence[
         Product
-    ]  # [hidden, gates * hidden], or of a cell that multiplies gate by gate one each
-    bias: Sequence[str]  # of the recurrent products; none, or as many as there are of these
+    ]  # [hidden, gates · hidden], or one [hidden, hidden] per gate for a cell that multiplies gate by gate
+    bias: Sequence[str]  # of the recurrent products: empty, or one for each product
     peepholes: Sequence[str]  # [hidden] each
     gates: Sequence[Gate]
     hidden: int
@@ -108,7 +108,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Inputs:
-    """A node's inputs beside its matrices, and their sizes."""
+    """A node's inputs except its weight matrices, and the number of directions and hidden units."""
 
     x: str  # [steps, batch, input], or with the batch first
     bias: str
@@ -120,7 +120,7 @@ class _Inputs:
 
 
 def recurrent(e: Expansion) -> None:
-    """Replace an LSTM, GRU or RNN node, unless it stays to become a loop."""
+    """Replace an LSTM, GRU or RNN node by its equations, unless `sequences` converts it to a loop."""
     if is_loop(e):
         return
     kind = _KINDS[e.node.op_type]
@@ -141,7 +141,7 @@ def recurrent(e: Expansion) -> None:
 
 
 def quantized_lstm(e: Expansion) -> None:
-    """Replace an LSTM node with integer weights: the data that it multiplies by them is quantised at run time."""
+    """Replace a DynamicQuantizeLSTM node, which has integer weights and quantises its data at run time."""
     x, w, r, b, lengths, h, c, peepholes, *scales = e.inputs(
         "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
     )
@@ -174,7 +174,7 @@ def quantized_lstm(e: Expansion) -> None:
 
 
 def _of_all_directions(e: Expansion, x: str, w: str, b: str, scales: Sequence[str]) -> str:
-    """Emit the product of the data, quantised once, with the weights of all directions side by side, plus biases."""
+    """Emit the product of the data, quantised once, with the concatenated weights of all directions, plus biases."""
     weights = e.known(w)
     directions, _, width = weights.shape
     sides = np.concatenate(list(weights), axis=-1)
@@ -200,7 +200,10 @@ def _by_integers(e: Expansion, matrix: str, scale: str, zero_point: str) -> Prod
 def _unroll(
     e: Expansion, kind: _Kind, inputs: _Inputs, products: Callable[[int], tuple[Product, list[Product]]]
 ) -> None:
-    """Emit the node's outputs; `products` returns a direction's product with the data, and those with the state."""
+    """Emit the node's outputs.
+
+    `products` returns, for a direction, its product with the data and those with the state.
+    """
     x, initial = inputs.x, list(inputs.initial)
     batch_first = bool(e.attribute("layout", 0))
     if batch_first:
@@ -257,7 +260,7 @@ def _scan(
     *,
     backward: bool,
 ) -> tuple[State, str]:
-    """Emit a Scan over the steps; return the last states and the output of all steps."""
+    """Emit a Scan over the steps; return the last states, and the outputs of all steps."""
     before, e.nodes = e.nodes, []
     number, row, *held = (e.fresh(name) for name in ("number", "row", *["state"] * len(state)))
     after, output = step(number, row, tuple(held))
@@ -286,7 +289,7 @@ def _scan(
 
 
 def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, list[str]]:
-    """Return a direction's bias of the product with the data, and that with the state, whole or one for each gate."""
+    """Return the bias of a direction's product with the data, and the biases of its products with the state."""
     if not inputs.bias:
         return "", []
     first, second = _equal(e, _at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
@@ -300,7 +303,7 @@ def _lengths(e: Expansion, x: str, lengths: str) -> str:
 
 
 def _ended(e: Expansion, t: str, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:
-    """Return state and output of step `t`; past the end of a sequence the state stays, and the output is zero."""
+    """Return a step's state and output: past the end of a sequence, the old state and zero."""
     goes_on = e.emit("Less", [t, reshape(e, lengths, -1, 1)])
     kept = tuple(e.emit("Where", [goes_on, *pair]) for pair in zip(new, old, strict=True))
     return kept, e.emit("Where", [goes_on, new[0], zero])
@@ -326,7 +329,10 @@ def _write(
 
 
 def _at(e: Expansion, value: str, index: int) -> str:
-    """Return one element along the first axis; a constant stays a constant, as the body of a Scan requires."""
+    """Return the element at an index of the first axis.
+
+    That of a constant is a constant, as the body of a Scan requires.
+    """
     known = e.value(value)
     return at(e, value, index) if known is None else e.constant(np.array(known[index]))
 
@@ -337,7 +343,7 @@ def _transposed(e: Expansion, matrix: str) -> str:
 
 
 def _equal(e: Expansion, value: str, count: int, size: int) -> list[str]:
-    """Return `count` equal parts along the last axis; parts of a constant are constants."""
+    """Split a value into `count` equal parts along the last axis; the parts of a constant are constants."""
     known = e.value(value)
     if known is not None:
         return [e.constant(known[..., k * size : (k + 1) * size].copy()) for k in range(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The activations of recurrent ONNX operators: names, with numbers for those that take some."""
+"""The activations of recurrent ONNX operators: their names, and parameters where they have some."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class Activation:
-    """An ONNX activation with its numbers by name."""
+    """An ONNX activation and its parameters by name."""
 
     name: str
     numbers: Mapping[str, float]
@@ -38,7 +38,7 @@ class Activation:
 def activations_of(
     node: onnx.NodeProto, defaults: Sequence[str], directions: int
 ) -> list[tuple[Activation, ...]]:
-    """Return each direction's activations.
+    """Return the activations of each direction.
 
     Raises:
         ModelError: An activation is not supported.
@@ -54,7 +54,7 @@ def activations_of(
 
 
 def activations(e: Expansion, defaults: Sequence[str], directions: int) -> list[list[Gate]]:
-    """Return the emitters of each direction's activations.
+    """Return, for each direction, the functions that emit its activations.
 
     Raises:
         ModelError: An activation is not supported.
@@ -85,7 +85,7 @@ def activation(e: Expansion, name: str, given: Sequence[float], value: str, outp
 
 def _numbers_of(name: str) -> dict[str, float]:
     if name not in _PLAIN and name not in _DEFAULTS:
-        raise ModelError(f"its activation {name} is not among {', '.join((*_PLAIN, *_DEFAULTS))}")
+        raise ModelError(f"its activation is {name}; supported are {', '.join((*_PLAIN, *_DEFAULTS))}")
     return _DEFAULTS.get(name, {})
 
 
@@ -100,7 +100,7 @@ def _gate(e: Expansion, name: str, numbers: Mapping[str, float], limit: float) -
 
 
 def _emit(e: Expansion, name: str, numbers: Mapping[str, float], value: str, output: str = "") -> str:
-    """Emit an activation; Affine and ScaledTanh, which newer opsets have no operators for, by Mul, Add and Tanh."""
+    """Emit an activation; Affine and ScaledTanh, which are not ONNX operators any more, by Mul, Add and Tanh."""
     if name in ("Affine", "ScaledTanh"):
         alpha, beta = (like(e, numbers[key], e.node.input[0]) for key in ("alpha", "beta"))
         if name == "Affine":

@@ -40,13 +40,13 @@ RUN_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of a session."""
+    """Name of an input or output of a session, as onnxruntime's own classes hold it."""
 
     name: str
 
 
 class IsolatedSession:
-    """A session of onnxruntime in a process of its own, which a model may end."""
+    """A session of onnxruntime in a child process, since a model may crash it."""
 
     def __init__(self, make: Callable[[], "_LimitedSession"]) -> None:
         """Open the session.
@@ -76,7 +76,7 @@ class IsolatedSession:
     def run(
         self, names: Sequence[str] | None, feed: Mapping[str, npt.NDArray[Any]]
     ) -> list[npt.NDArray[Any]]:
-        """Return the outputs of these names, or all.
+        """Return the outputs of these names, or all outputs if `names` is None.
 
         Raises:
             ModelError: A loop did not end in time.
@@ -107,7 +107,7 @@ class _LimitedSession:
     def run(
         self, names: Sequence[str] | None, feed: Mapping[str, npt.NDArray[Any]]
     ) -> list[npt.NDArray[Any]]:
-        """Return the outputs of these names, or all.
+        """Return the outputs of these names, or all outputs if `names` is None.
 
         Raises:
             ModelError: A loop did not end in time.
@@ -126,15 +126,15 @@ class _LimitedSession:
             at = re.search(r"running (\w+) node\. Name:'(.*?)'", str(err))
             where = f"{at[1]} node '{at[2]}'" if at else reason_of(err, line=0)
             raise ModelError(
-                f"onnxruntime was ended after {RUN_SECONDS:g} s, the most that a run of a model with loops may take, "
-                f"in {where}: give the loop a largest number of rounds, or samples for which it ends"
+                f"onnxruntime was ended after {RUN_SECONDS:g} s, the time limit for a model with loops, "
+                f"in {where}: give the loop a maximum number of iterations, or use samples for which it ends"
             ) from err
         finally:
             watchdog.cancel()
 
 
 def reference(model: Serialised, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
-    """Run a model as onnxruntime would compute it in integers, or where it cannot, node by node in float.
+    """Run a model as onnxruntime would compute it in integers or, where that fails, node by node in float.
 
     Returns:
         The outputs, none if onnxruntime cannot run the model at all; and its name, version and settings.
@@ -146,7 +146,7 @@ def reference(model: Serialised, inputs: Sequence[npt.NDArray[Any]]) -> tuple[li
                 model.model, inputs, integers=integers, weights=model.weights
             ), name + settings
         except DiedError as err:
-            refusal = f"{name} does not survive it: {err}"
+            refusal = f"{name} crashes when it runs the model: {err}"
         except _RAISED as err:
             refusal = f"{name} cannot run it: {str(err).strip().splitlines()[0]}"
         except ModelError as err:
@@ -181,7 +181,7 @@ def open_session(model: Serialised, *, integers: bool) -> IsolatedSession:
 
 
 def open_file(path: Path, *, optimised: bool = True) -> IsolatedSession:
-    """Return a session of a model's file with as many threads as there are cores."""
+    """Return a session for a model's file, with one thread per core."""
 
     def make() -> _LimitedSession:
         options = onnxruntime.SessionOptions()
@@ -195,7 +195,7 @@ def open_file(path: Path, *, optimised: bool = True) -> IsolatedSession:
 
 
 def write_optimised(model: bytes, path: Path, without: Sequence[str]) -> None:
-    """Write a model as onnxruntime's basic optimisations leave it.
+    """Write a model after onnxruntime's basic optimisations.
 
     Args:
         model: The serialised model.
@@ -222,8 +222,9 @@ def _open(model: Serialised, integers: bool) -> _LimitedSession:
     if not integers:
         return _session(model, None)
     if platform.machine() == "x86_64" and not _has_vnni():
-        # u8 x s8 pairs saturate in int16 there, so weights become u8. Where data is s8, that asks for kernels of s8 x
-        # u8, which onnxruntime lacks: data of QDQ form becomes u8, too, and sums of s8 x s8 elsewhere do not saturate.
+        # On x86 without VNNI, u8 x s8 products saturate in int16, so weights become u8. Where data is s8, products
+        # would be s8 x u8, for which onnxruntime has no kernels: data in QDQ form becomes u8, too, and sums of s8 x
+        # s8 products outside of QDQ form do not saturate.
         for settings in (_SIGNED_DATA | _UNSIGNED_WEIGHTS, _UNSIGNED_WEIGHTS):
             try:
                 return _session(model, settings | _FLOAT32)
@@ -235,12 +236,12 @@ def _open(model: Serialised, integers: bool) -> _LimitedSession:
 # Without this option, onnxruntime on x86 computes s8 convolutions in float, or as u8.
 _SIGNED_DATA = {"session.qdqisint8allowed": "1"}
 _UNSIGNED_WEIGHTS = {"session.x64quantprecision": "1"}
-# By default onnxruntime rounds the data of a product with 4-bit weights to 8 bits, although the model does not.
+# By default onnxruntime rounds the data of a product with 4-bit weights to 8 bits, which the model does not define.
 _FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
 
 def _session(model: Serialised, settings: Mapping[str, str] | None) -> _LimitedSession:
-    """Return a session with these settings and all optimisations, or without both."""
+    """Return a session with these settings and all graph optimisations; with neither if `settings` is None."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = _FATAL
@@ -266,7 +267,7 @@ _Job = tuple[Sequence[str] | None, Mapping[str, npt.NDArray[Any]]] | None
 
 
 class OneOutput:
-    """Runs models in a worker process, which is ended where one takes too long."""
+    """Runs a model with one output in a worker process, which is terminated when a run takes too long."""
 
     def __call__(self, job: Job, /) -> Shown:
         """Return dtype and shape of a model's output."""
@@ -277,7 +278,7 @@ class OneOutput:
         return array.dtype.name, array.shape
 
     def close(self) -> None:
-        """Do nothing, since this runtime has no process of its own."""
+        """Do nothing; onnxruntime runs in the worker process itself."""
 
 
 def _has_vnni() -> bool:

@@ -23,15 +23,15 @@ from arm_ext.frontends.onnx.labels import number_labels
 from arm_ext.frontends.onnx.partition import reads, subgraphs
 from arm_ext.frontends.onnx.sparse import make_dense
 
-# From this IR version on, initialisers need not be inputs; the import adds initialisers that are not.
+# From this IR version on, initialisers need not be inputs; the import adds initialisers that are no inputs.
 _FREE_INITIALISERS = 4
 
-# Opset for a model without standard operators: its custom ones are replaced by operators of this opset.
+# Opset for a model that has only custom operators, which are replaced by standard operators of this opset.
 _OPSET = 17
 
 
 def make_valid(model: ModelProto) -> None:
-    """Repair, in place, what onnx's checker rejects and onnxruntime tolerates.
+    """Repair, in place, faults that onnx's checker rejects and onnxruntime tolerates.
 
     Raises:
         UsageError: The model says nothing about what its operators mean, or has a sparse initialiser that contradicts
@@ -53,7 +53,7 @@ def make_valid(model: ModelProto) -> None:
 
 
 def _drop_empty_inputs(model: ModelProto) -> None:
-    """Remove empty names at the end of a standard node's inputs: TVM's importer ends the process at some."""
+    """Remove trailing empty names from a standard node's inputs: TVM's importer aborts the process at some of them."""
     for graph in (model.graph, *model.functions):
         for node in _nodes(graph):
             while not node.domain and node.input and not node.input[-1]:
@@ -61,7 +61,7 @@ def _drop_empty_inputs(model: ModelProto) -> None:
 
 
 def _name_standard_domain(model: ModelProto) -> None:
-    """Leave one version of each operator set, and one name of the standard one, which is always there."""
+    """Leave one entry per operator set, name the standard one "", and add it if it is missing."""
     versions: dict[str, int] = {}
     for entry in model.opset_import:
         domain = _short(entry.domain)
@@ -98,7 +98,7 @@ def _values(graph: GraphProto) -> Iterator[ValueInfoProto]:
 
 
 def sort_nodes(graph: GraphProto) -> None:
-    """Put nodes behind those whose values they read, in subgraphs, too; a graph with a cycle stays as it is."""
+    """Sort nodes topologically, in subgraphs, too; leave a graph with a cycle unchanged."""
     for node in graph.node:
         for inner in subgraphs(node):
             sort_nodes(inner)
@@ -113,7 +113,7 @@ def sort_nodes(graph: GraphProto) -> None:
         order = list(TopologicalSorter(needed).static_order())
     except CycleError:
         return
-    # The new list holds nodes of the graph, which clearing it would empty.
+    # The new list refers to nodes of the graph, which clearing the graph's list would empty.
     kept = GraphProto(node=[graph.node[index] for index in order])
     graph.ClearField("node")
     graph.node.extend(kept.node)

@@ -56,7 +56,7 @@ class _Axis:
     def _transformation(self, mode: str) -> Callable[[Fraction], Fraction]:
         size, scale, last = self.size, self.scale, self.size - 1
         start, end = self.roi
-        span = scale * size  # not an integer if the scaled size is rounded
+        span = scale * size  # not an integer if the output size was rounded
         match mode:
             case "half_pixel":
                 return lambda x: (x + _HALF) / scale - _HALF
@@ -64,7 +64,8 @@ class _Axis:
                 offset = Fraction(size, 2) * (1 - self.outputs / span)
                 return lambda x: offset + (x + _HALF) / scale - _HALF
             case "pytorch_half_pixel":
-                # onnx's reference implementation compares the fraction, its text and onnxruntime the outputs.
+                # onnx's reference implementation compares with the fraction; ONNX's text and onnxruntime compare
+                # with the number of outputs.
                 return lambda x: (x + _HALF) / scale - _HALF if self.outputs > 1 else Fraction(0)
             case "align_corners":
                 return lambda x: x * last / (span - 1) if self.outputs > 1 else Fraction(0)
@@ -77,12 +78,12 @@ class _Axis:
         raise ModelError(f"its coordinate_transformation_mode {mode} is not one of ONNX's")
 
     def nearest(self, mode: "_Mode") -> list[int]:
-        """Return the index of the element that each output is."""
+        """Return, for each output, the index of the input element that it copies."""
         index = map(_NEAREST[mode.nearest], self.coordinates(mode.place))
         return [min(max(number, 0), self.size - 1) for number in index]
 
     def selects_alike_upstream(self, mode: "_Mode") -> bool:
-        """Whether upstream's kernel, which computes coordinates in binary32, selects the same elements."""
+        """Whether TVM's kernel, which computes coordinates in binary32, selects the same elements."""
         expected = self.nearest(mode)
         return all(
             np.clip(_UPSTREAM_NEAREST[mode.nearest](at), 0, self.size - 1).astype(int).tolist() == expected
@@ -90,7 +91,7 @@ class _Axis:
         )
 
     def _upstream(self, mode: str) -> list[Single]:
-        """Return the coordinates of `topi.image.get_inx`, with and without fusion of its product and difference."""
+        """Return `topi.image.get_inx`'s binary32 coordinates, with and without contraction of `* -` to an FMA."""
         x = np.arange(self.outputs, dtype=np.float32)
         ratio, half = np.float32(self.size) / np.float32(self.outputs), np.float32(0.5)
         match mode:
@@ -123,7 +124,7 @@ _UPSTREAM_NEAREST: dict[str, Callable[[Single], Single]] = {
 
 @dataclass(frozen=True)
 class _Mode:
-    """Interpolation between elements: a node's attributes, by ONNX's names."""
+    """Attributes of a Resize node that define its interpolation."""
 
     mode: str
     place: str
@@ -146,7 +147,7 @@ class _Mode:
 
 
 def resize(e: Expansion) -> None:
-    """Replace a Resize node that upstream's importer does not compute by the definition."""
+    """Replace a Resize node by ONNX's definition, unless TVM's importer computes it exactly."""
     if e.opset() < _PLACES_BY_ATTRIBUTE:
         upsample(e)
         return
@@ -164,7 +165,7 @@ def resize(e: Expansion) -> None:
 
 
 def _is_exact_upstream(spans: Sequence[_Axis], mode: _Mode) -> bool:
-    """Whether upstream's importer computes a resize of an image by the definition."""
+    """Whether TVM's importer computes the resize of an image exactly as ONNX defines it."""
     if mode.mode == "cubic" or mode.antialias or mode.place not in _UPSTREAM:
         return False
     *unscaled, height, width = spans
@@ -179,7 +180,7 @@ def _is_exact_upstream(spans: Sequence[_Axis], mode: _Mode) -> bool:
 
 
 def upsample(e: Expansion) -> None:
-    """Replace an Upsample node, or the Resize of opset 10, which is the same."""
+    """Replace an Upsample node, or a Resize of opset 10, which has the same definition."""
     x, scales = e.inputs("X scales?")
     given = scales or e.constant(np.array(e.numbers("scales"), np.float32))
     dims = e.dims(x)
@@ -189,7 +190,7 @@ def upsample(e: Expansion) -> None:
 
 
 def _along(e: Expansion, x: str, spans: Mapping[int, _Axis], mode: _Mode) -> None:
-    """Resize along each axis in turn."""
+    """Resize along one axis after the other."""
     rank, value = e.rank(x), x
     for axis, span in spans.items():
         if span.scale != 1 or span.outputs != span.size or mode.place == _CROP:
@@ -206,7 +207,7 @@ def _factors(e: Expansion, dims: list[int], scales: str, sizes: str) -> tuple[li
     """Return the scale and the output size of each axis."""
     given = e.value(scales) if scales else None
     if given is not None and given.size:
-        # The product is of binary32, as in onnx's shape inference: 31 times the float32 next to 3/31 is 3.
+        # The product is computed in binary32, as in onnx's shape inference: 31 times the float32 next to 3/31 is 3.
         products = np.floor(np.array(dims, np.float32) * given.astype(np.float32))
         return [Fraction(float(number)) for number in given], [int(product) for product in products]
     wanted = e.value(sizes) if sizes else None
@@ -226,7 +227,7 @@ def _region(e: Expansion, roi: str, mode: _Mode, number: int, axes: int) -> tupl
     if mode.place != _CROP:
         return _WHOLE
     if not roi:
-        raise ModelError("it crops (tf_crop_and_resize), and has no input roi")
+        raise ModelError("it crops (coordinate_transformation_mode tf_crop_and_resize), but has no input roi")
     value = e.known(roi)
     return Fraction(float(value[number])), Fraction(float(value[number + axes]))
 
@@ -250,7 +251,7 @@ def _gathered(e: Expansion, value: str, index: npt.ArrayLike, axis: int) -> str:
 
 
 def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array, Array], rank: int) -> str:
-    """Emit the sum over taps [outputs, k] of rows times weights, in binary32."""
+    """Emit, in binary32, the sum over taps of the gathered rows times their weights, both [outputs, k]."""
     index, weights = taps
     single = e.emit("Cast", [value], to=TensorProto.FLOAT)
     shape = [-1 if a == axis else 1 for a in range(rank)]
@@ -265,7 +266,7 @@ def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array
 
 
 def _taps(at: Array, span: _Axis, mode: _Mode) -> tuple[Array, Array]:
-    """Return indices and weights, [outputs, k]."""
+    """Return indices and weights of the input elements that each output is a sum of, both [outputs, k]."""
     cubic = mode.mode == "cubic"
     radius = 2.0 if cubic else 1.0
     stretch = min(float(span.scale), 1.0) if mode.antialias else 1.0

@@ -28,7 +28,7 @@ _PLACES_BY_ATTRIBUTE = 16
 
 @dataclass(frozen=True)
 class _Corners:
-    """The corners of samples along an axis, [boxes, samples]: pairs of index and weight."""
+    """The pixels next to samples along an axis, as pairs (index, weight), each [boxes, samples]."""
 
     low: tuple[str, str]
     high: tuple[str, str]
@@ -45,7 +45,10 @@ def roi_align(e: Expansion) -> None:
         _average(e, x, rois, batches)
         return
     if (ratio := int(e.attribute("sampling_ratio", 0))) < 1:
-        raise ModelError("with sampling_ratio 0 the boxes say how many samples there are: set it to a number")
+        raise ModelError(
+            "with sampling_ratio 0, the number of samples depends on the boxes: set sampling_ratio to a positive "
+            "number"
+        )
     n, c, h, w = e.dims(x)
     (count, _), out_h, out_w = (
         e.dims(rois),
@@ -108,7 +111,7 @@ def _is_half_pixel(e: Expansion) -> bool:
 
 
 def _corners(e: Expansion, rois: str, first: int, size: int, bins: int, ratio: int) -> _Corners:
-    """Return the corners of samples along an axis of `size` pixels.
+    """Return, for samples along an axis of `size` pixels, the neighbouring pixels and their weights.
 
     Columns `first` and `first` + 2 of `rois` are the limits of the boxes.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's rotary embedding: pairs of elements rotated by angles that follow from the position.
+"""onnxruntime's rotary embedding: pairs of elements are rotated by angles that depend on the position.
 
     (a, b) at position p    →    (a cos[p] - b sin[p], a sin[p] + b cos[p])
 
@@ -13,7 +13,7 @@ from arm_ext.frontends.onnx.opset_forms import at, ints, like, part, reshape, st
 
 
 def rotary(e: Expansion) -> None:
-    """Replace RotaryEmbedding: pairs of elements are rotated by angles that follow from the position."""
+    """Replace RotaryEmbedding: rotate pairs of elements by angles that depend on the position."""
     x, positions, cosines, sines = e.inputs("input position_ids cos_cache sin_cache")
     if e.attribute("is_packed_batching", 0):
         raise ModelError("its batch is packed (is_packed_batching), which is not supported")

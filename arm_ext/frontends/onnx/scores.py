@@ -21,19 +21,22 @@ _ERFINV = 0.147
 
 
 def transform_of(e: Expansion) -> str:
-    """Return a node's post_transform.
+    """Return a node's attribute post_transform.
 
     Raises:
         ModelError: The transform is unknown.
     """
     name = e.text("post_transform", "NONE")
     if name not in TRANSFORMS:
-        raise ModelError(f"its post_transform '{name}' is none of {', '.join(TRANSFORMS)}")
+        raise ModelError(f"its post_transform is '{name}'; supported are {', '.join(TRANSFORMS)}")
     return name
 
 
 def effective_transform(transform: str, scores: int) -> str:
-    """Return the post_transform that onnxruntime applies to rows of `scores` scores: to a single one only PROBIT."""
+    """Return the post_transform that onnxruntime applies to rows of `scores` scores.
+
+    If a row has one score, only PROBIT.
+    """
     return transform if scores > 1 or transform == "PROBIT" else "NONE"
 
 
@@ -55,7 +58,9 @@ def transformed(e: Expansion, scores: str, transform: str, output: str = "") -> 
 
 
 def both_classes(e: Expansion, score: str, transform: str, *, positive: bool) -> tuple[str, str]:
-    """Emit the scores of two classes from that of the second; return them and the transform still to be applied.
+    """Emit the scores of both classes from the second class's score.
+
+    Return them, and the transform still to be applied.
 
     Args:
         e: The expansion of the node.
@@ -100,7 +105,7 @@ _STRINGS = "classlabels_strings"
 
 
 def labels_of(e: Expansion, numbers: str) -> list[int]:
-    """Return the labels of a classifier.
+    """Return a classifier's labels as integers; string labels become their indices.
 
     Labels that are strings are allowed if only the scores are read; the classes are then labelled by their index.
 
@@ -123,11 +128,11 @@ def labels_of(e: Expansion, numbers: str) -> list[int]:
 
 
 def has_label_output(e: Expansion) -> bool:
-    """Whether a classifier has a label output to emit; labels that are strings are not emitted."""
+    """Whether a classifier's label output is used and its labels are integers."""
     return bool(e.node.output[0]) and not e.texts(_STRINGS)
 
 
 def put_labels(e: Expansion, which: str, labels: Sequence[int]) -> None:
-    """Emit the node's first output: the labels at the given class indices."""
+    """Emit the node's first output: for each row, the label of the class with the given index."""
     if has_label_output(e):
         e.emit("Gather", [e.constant(np.array(labels, np.int64)), which], e.node.output[0], axis=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of LSTM, GRU and RNN nodes to one call for all steps, without replacing them in ONNX.
+"""Conversion of LSTM, GRU and RNN nodes to one call for all steps, directly from ONNX's nodes.
 
 It takes nodes with constant float32 weights, biases and peepholes. `recurrent` expands all others.
 
@@ -59,7 +59,7 @@ _R = relax.op
 
 
 def is_loop(e: Expansion) -> bool:
-    """Whether the expansion's current node stays unchanged, so that `sequences` converts it to a loop.
+    """Whether the current node of the expansion stays unchanged, because `sequences` converts it to a loop.
 
     Raises:
         ModelError: The node has an unknown activation, or sequences longer than the number of steps, or a type or shape
@@ -78,7 +78,7 @@ def is_loop(e: Expansion) -> bool:
 
 
 def of_integers(node: onnx.NodeProto) -> bool:
-    """Whether an LSTM was made from a DynamicQuantizeLSTM, with inputs of other meanings than ONNX gives them."""
+    """Whether an LSTM was made from a DynamicQuantizeLSTM; the meaning of its inputs then differs from ONNX's."""
     return any(attribute.name == OF_INTEGERS for attribute in node.attribute)
 
 
@@ -103,7 +103,7 @@ def _steps_axis(node: onnx.NodeProto) -> int:
 
 
 def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...]:
-    """Return what each direction computes in a step.
+    """Return the cell of each direction: its kind, activations and attributes.
 
     Raises:
         ModelError: The node has an unknown activation.
@@ -155,7 +155,7 @@ def sequences(
 
 
 def _checked(builder: relax.BlockBuilder, lengths: relax.Expr, steps: int) -> relax.Expr:
-    """Return the lengths, looked up in a table 0 … steps, so that others are reported as indices out of bounds."""
+    """Return the lengths of sequences; lengths outside of 0 to `steps` are reported as indices out of bounds."""
     dtype = str(lengths.ty.dtype)
     below = builder.emit(_R.less(lengths, relax.const(0, dtype)))
     index = builder.emit(_R.where(below, relax.const(steps + 1, dtype), lengths))
@@ -171,7 +171,7 @@ def _weights(cell: Cell, d: int, w: relax.Expr, r: relax.Expr, b: relax.Expr | N
 def _integers(
     builder: relax.BlockBuilder, x: relax.Expr, d: int, scale: relax.Expr, r: relax.Expr
 ) -> tuple[relax.Expr, Integers]:
-    """Return a direction's product with the data, and the integer weights of its state, gates in ONNX's order."""
+    """Return direction `d`'s product with the data, and its integer weights for the state, gates in ONNX's order."""
     weights, scales = _array(r), _array(scale)
     product = x
     if len(weights) > 1:
@@ -186,7 +186,7 @@ def _array(value: relax.Expr) -> Array:
 
 
 def _direction(builder: relax.BlockBuilder, state: relax.Expr, d: int, directions: int) -> relax.Expr:
-    """Return one direction's part of [directions, batch, hidden]."""
+    """Return [batch, hidden], the part of direction `d`, of [directions, batch, hidden]."""
     if directions > 1:
         state = builder.emit(_R.strided_slice(state, [0], [d], [d + 1]))
     return builder.emit(_R.squeeze(state, [0]))

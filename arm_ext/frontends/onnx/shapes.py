@@ -75,7 +75,7 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
     while True:
         fault = _inferred(proto)
         check_inferred(proto)
-        # Infer shapes again, since further shapes may depend on a size that has become known.
+        # Infer shapes again, since the size that has become known may determine further shapes.
         if folding.run(proto.graph) or (fault is not None and folding.decide(proto.graph)):
             continue
         # An If whose condition is known is replaced by its branch, which may contain further such nodes.
@@ -85,7 +85,10 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
 
 
 class _Folding:
-    """The constants of a graph, and which of them follow from shapes, for repeated passes over it."""
+    """Folds a graph's shape-dependent values in repeated passes.
+
+    Holds the constants and which of them follow from shapes.
+    """
 
     def __init__(self, opset: int) -> None:
         self._opset = opset
@@ -94,7 +97,7 @@ class _Folding:
         self._types: dict[str, onnx.TypeProto.Tensor] = {}
 
     def run(self, graph: onnx.GraphProto) -> bool:
-        """Replace nodes, in the graph's order; return whether there were any."""
+        """Replace nodes whose values are known by constants, in the graph's order; return whether any was replaced."""
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         held = (*graph.input, *graph.value_info, *graph.output)
         self._types = {value.name: value.type.tensor_type for value in held}
@@ -120,7 +123,7 @@ class _Folding:
         return node.op_type == "If" and not domain_of(node) and node.input[0] in self._constants
 
     def decide(self, graph: onnx.GraphProto) -> bool:
-        """Replace each If with a constant condition by the branch taken; return whether there were any."""
+        """Replace each If with a constant condition by the branch taken; return whether any was replaced."""
         found = False
         for node in filter(self.decided, graph.node):
             branches = {attribute.name: attribute.g for attribute in node.attribute}
@@ -131,7 +134,7 @@ class _Folding:
         return found
 
     def _values(self, node: NodeProto) -> list[TensorProto]:
-        """Return the node's outputs, if they are to become constants."""
+        """Return the values of a node's outputs if they follow from shapes or are integers, else []."""
         inputs = [value for value in node.input if value]
         if domain_of(node) or not inputs or node.op_type in _RANDOM or any(subgraphs(node)):
             return []
@@ -154,7 +157,7 @@ class _Folding:
             feeds = {value: numpy_helper.to_array(self._constants[value]) for value in inputs}
             results = evaluate_node(node, self._opset, feeds)
             return [numpy_helper.from_array(r, o) for r, o in zip(results, node.output, strict=True)]
-        except Exception:  # the reference and numpy raise many types; the importer may still support it
+        except Exception:  # of many types; TVM's importer may still support the node
             return []
 
     def _dims(self, value: str) -> list[int] | None:
@@ -210,7 +213,7 @@ def infer_shapes(proto: onnx.ModelProto, name: str) -> None:
 
 
 def _inferred(proto: onnx.ModelProto) -> Exception | None:
-    """Infer shapes as `infer_shapes` does; return a contradiction, around which the shapes are inferred."""
+    """Infer shapes as `infer_shapes` does; return the contradiction, if any, around which shapes are inferred."""
     fault = _try_infer(proto)
     # onnx propagates the values of shapes into the subgraphs of a subgraph twice, and takes that for a contradiction.
     if (
@@ -227,7 +230,7 @@ _FAULT = re.compile(r"\(op_type:(?P<operator>[^,)]+)(?:, node name: (?P<node>[^)
 
 
 def _contradiction(fault: Exception, name: str) -> ModelError:
-    """Name the innermost node of a message such as "(op_type:If, node name: y): … (op_type:MatMul): [Kind] reason"."""
+    """Return an error for the innermost node of a message like "(op_type:If, node name: y): … (op_type:MatMul): …"."""
     lines = str(fault).strip().splitlines()
     text = next(filter(_FAULT.search, lines), lines[-1])  # later faults may be consequences of the first
     found = list(_FAULT.finditer(text))
@@ -246,7 +249,7 @@ def _contradiction(fault: Exception, name: str) -> ModelError:
 def _try_infer(
     proto: onnx.ModelProto, *, forget: bool = False, data_prop: bool = True, strict: bool = True
 ) -> Exception | None:
-    """Infer the shapes of all values; return the error that prevents it, and leave the model unchanged then."""
+    """Infer the shapes of all values; if that fails, return the error and leave the model unchanged."""
 
     def inferred(light: onnx.ModelProto) -> onnx.ModelProto:
         if forget:
@@ -258,7 +261,7 @@ def _try_infer(
             found.graph.node[index].CopyFrom(node)
         return found
 
-    # A node with a subgraph holds the types of the subgraph's values, which inference adds.
+    # A node with a subgraph also stores the types of the subgraph's values, which inference adds.
     keeps_nodes = not any(subgraph for node in proto.graph.node for subgraph in subgraphs(node))
     try:
         change_without_weights(proto, inferred, keeps_nodes=keeps_nodes)
@@ -278,7 +281,10 @@ def _declare_scores(graph: onnx.GraphProto) -> None:
 
 
 def _replace_uninferred(graph: onnx.GraphProto) -> dict[int, NodeProto]:
-    """Replace nodes that onnx cannot infer but that keep their input's type by Identity; return index → node."""
+    """Replace by Identity the nodes whose type onnx cannot infer but which keep their input's type.
+
+    Return index → node.
+    """
     replaced = {}
     for index, node in enumerate(graph.node):
         if (domain_of(node), node.op_type) in _TYPED_AS_INPUT:
@@ -288,7 +294,7 @@ def _replace_uninferred(graph: onnx.GraphProto) -> dict[int, NodeProto]:
 
 
 def forget_shapes(graph: onnx.GraphProto) -> None:
-    """Drop the types that a graph declares of values inside it, and the shapes of its outputs; in subgraphs, too."""
+    """Remove declared types of inner values and declared shapes of outputs, in subgraphs, too."""
     graph.ClearField("value_info")
     for value in graph.output:
         value.type.tensor_type.ClearField("shape")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of an ONNX model whose inputs have initializers of the same name: these are the initial values."""
+"""States of an ONNX model: inputs that also have an initialiser, which is the initial value."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
 def import_onnx_states(
     model: str | Path | onnx.ModelProto, shapes: Shapes | None, states: Mapping[str, str]
 ) -> ImportedModel:
-    """Import an ONNX model with those states that have a default.
+    """Import an ONNX model with those of the given states that have an initialiser.
 
     Args:
         model: As for `import_onnx`.

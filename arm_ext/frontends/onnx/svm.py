@@ -42,7 +42,7 @@ def classifier(e: Expansion) -> None:
     _check_plain(e)
     if e.numbers("prob_a"):
         raise ModelError(
-            "it has probabilities (prob_a), which onnxruntime finds by iterating: export it with probability=False, "
+            "it has probabilities (prob_a), which onnxruntime computes iteratively: export it with probability=False, "
             "and calibrate it by CalibratedClassifierCV"
         )
     labels = labels_of(e, "classlabels_ints")
@@ -85,7 +85,7 @@ def _vectors(e: Expansion, count: int) -> Array:
     found = _numbers(e, "support_vectors")
     if len(found) != count * columns:
         raise ModelError(
-            f"its support_vectors are {len(found)} numbers, for {count} vectors of {columns} columns"
+            f"its support_vectors has {len(found)} numbers for {count} vectors of {columns} columns"
         )
     return found.reshape(count, columns)
 
@@ -105,7 +105,7 @@ def _products(e: Expansion, value: str, weights: Array, rho: Array) -> str:
 
 
 def _kernel(e: Expansion, vectors: Array) -> str:
-    """Emit K(x), [rows, vectors]."""
+    """Emit the kernel K(x, v) of each data row with each support vector, [rows, vectors]."""
     kind, x = e.text("kernel_type", "LINEAR"), _data(e)
     gamma, offset, degree = [*e.numbers("kernel_params"), 0, 0, 0][:3]
     if kind == "RBF":
@@ -121,4 +121,4 @@ def _kernel(e: Expansion, vectors: Array) -> str:
         return e.emit("Pow", [moved, like(e, degree, moved)])
     if kind == "SIGMOID":
         return e.emit("Tanh", [moved])
-    raise ModelError(f"its kernel_type '{kind}' is none of LINEAR, POLY, RBF, SIGMOID")
+    raise ModelError(f"its kernel_type is '{kind}'; supported are LINEAR, POLY, RBF, SIGMOID")

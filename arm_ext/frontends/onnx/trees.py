@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decision tree ensembles of ai.onnx.ml: the scores as one call, labels and transforms as standard ONNX operators.
+"""Decision tree ensembles of ai.onnx.ml: scores by one call, labels and transforms by standard ONNX operators.
 
     TreeEnsembleRegressor(x)     →    transform(trees(x) + base)
     TreeEnsembleClassifier(x)    →    s = trees(x) + base; the label of the greatest score, transform(s)
@@ -71,7 +71,7 @@ def tree_ensemble(e: Expansion) -> None:
 
 def _numbered(names: Sequence[str], number: int, attribute: str) -> str:
     if not 0 <= number < len(names):
-        raise ModelError(f"its {attribute} is {number}, and there are 0 to {len(names) - 1}")
+        raise ModelError(f"its {attribute} is {number}; supported are 0 to {len(names) - 1}")
     return names[number]
 
 
@@ -79,7 +79,7 @@ def _regress(
     e: Expansion, read: "_Read", targets: int, aggregate: str, base: Array | None, transform: str
 ) -> None:
     if aggregate not in _AGGREGATES:
-        raise ModelError(f"its aggregate_function '{aggregate}' is none of {', '.join(_AGGREGATES)}")
+        raise ModelError(f"its aggregate_function is '{aggregate}'; supported are {', '.join(_AGGREGATES)}")
     if aggregate == "AVERAGE":
         read = replace(read, weights=replace(read.weights, value=read.weights.value / len(read.roots)))
     kind = _AGGREGATES[aggregate]
@@ -121,7 +121,7 @@ def classifier(e: Expansion) -> None:
 
 
 def _check_scored(found: Ensemble, read: "_Read", base: Array | None) -> None:
-    """Refuse classes without a score in some rows, unless all weights are positive.
+    """Refuse classes that get no score in some rows, unless all weights are positive.
 
     onnxruntime never chooses a class without a score; here its score is 0, which could be the greatest.
     """
@@ -139,8 +139,8 @@ def _two_classes(e: Expansion, read: "_Read", labels: Sequence[int], transform: 
     present = np.unique(read.weights.target).tolist()
     if len(present) == 1 and len(base) > 1 - present[0]:
         raise ModelError(
-            f"it has {len(base)} base_values and weights of class {present[0]} alone, which is not defined: give "
-            "one, with weights of class 0" + (", or none" if present[0] else "")
+            f"it has {len(base)} base_values, but all its weights are of class {present[0]}, which is not defined: use "
+            "a single base value and weights of class 0" + (", or no base_values" if present[0] else "")
         )
     scores, found = _scores(e, read, 2, "sum", None)
     if present != [0] and not found.scored[1]:
@@ -151,7 +151,7 @@ def _two_classes(e: Expansion, read: "_Read", labels: Sequence[int], transform: 
     if present == [0]:
         first = _plus(e, first, base[:1])
     elif present == [0, 1] and len(base):
-        # As in onnxruntime, two base values mean one score, and the other class has its negative.
+        # As in onnxruntime, with two base values there is one score, and the first class has its negative.
         first = _plus(e, first, base[-1:])
         if len(base) == 2:
             second, first = first, e.emit("Neg", [first])
@@ -183,7 +183,7 @@ def _row(e: Expansion, values: Array, other: str) -> str:
 
 @dataclass(frozen=True)
 class _Read:
-    """The trees in a node's attributes.
+    """The trees of a node, as arrays read from its attributes.
 
     Attributes:
         nodes: The nodes of all trees.
@@ -199,10 +199,10 @@ class _Read:
 def _scores(
     e: Expansion, read: _Read, targets: int, aggregate: str, base: Array | None
 ) -> tuple[str, Ensemble]:
-    """Emit the operator `TREES` that computes the scores, and return its output with the ensemble."""
+    """Emit the operator `TREES`, which computes the scores; return its output, and the ensemble in normal form."""
     x, dims = e.node.input[0], e.dims(e.node.input[0])
     if len(dims) != 2:
-        raise ModelError(f"its data have {len(dims)} dimensions, and rows of features have 2")
+        raise ModelError(f"its data has {len(dims)} dimensions; expected 2: [rows, features]")
     if e.dtype(x) != read.nodes.threshold.dtype:
         x = e.emit("Cast", [x], to=onnx.TensorProto.FLOAT)
     if targets < 1:
@@ -216,7 +216,7 @@ def _scores(
 def convert_trees(
     builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
 ) -> relax.Expr:
-    """Convert the operator `TREES` to a call_tir of the numerics routine."""
+    """Convert the operator `TREES` to a call_tir of the routine in `schedules.numerics`."""
     x, *arrays = cast("list[Any]", inputs)
     trees = Trees(*(array.value.numpy() for array in arrays))
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -256,11 +256,11 @@ def _base(e: Expansion, targets: int) -> Array | None:
 
 
 def _same_length(lists: dict[str, Array]) -> None:
-    """Refuse lists of different lengths, all of which have one entry per node or per weight."""
+    """Refuse attributes of different lengths, each of which should have one entry per node or per weight."""
     (first, known), *others = lists.items()
     for name, array in others:
         if len(array) != len(known):
-            raise ModelError(f"its {name} has {len(array)} entries, and {first} has {len(known)}")
+            raise ModelError(f"its {name} has {len(array)} entries, but {first} has {len(known)}")
 
 
 def _read(e: Expansion, kind: str, targets: int) -> _Read:
@@ -320,25 +320,25 @@ def _read(e: Expansion, kind: str, targets: int) -> _Read:
 
 
 def _modes(e: Expansion) -> Array:
-    """Return the index in `MODES` of each node's mode."""
+    """Return, for each node, the index of its mode in `MODES`."""
     texts = next((a.strings for a in e.node.attribute if a.name == "nodes_modes"), ())
     numbers = {name.encode(): number for number, name in enumerate(MODES)}
     found = np.fromiter((numbers.get(text, -1) for text in texts), np.int64, len(texts))
     if len(unknown := np.flatnonzero(found < 0)):
         name = shown(texts[int(unknown[0])].decode(errors="replace"))
-        raise ModelError(f"its nodes have the mode '{name}', which is none of {', '.join(MODES)}")
+        raise ModelError(f"its nodes have the mode '{name}'; supported are {', '.join(MODES)}")
     return found
 
 
 def _index(tree: Array, node: Array) -> Callable[[Array, Array], Array]:
-    """Return a function that maps tree and node numbers to node indices, and unknown pairs to -1."""
+    """Return a function that maps tree and node numbers to indices of nodes; -1 if there is no such node."""
     trees, nodes = np.unique(tree), np.unique(node)
     key = np.searchsorted(trees, tree) * len(nodes) + np.searchsorted(nodes, node)
     order = np.argsort(key, kind="stable")
     twice = np.flatnonzero(key[order][1:] == key[order][:-1])
     if len(twice):
         at = order[twice[0]]
-        raise ModelError(f"node {node[at]} of tree {tree[at]} is there twice")
+        raise ModelError(f"node {node[at]} of tree {tree[at]} is defined twice")
 
     def find(of: Array, wanted: Array) -> Array:
         places = [np.searchsorted(all_, some) for all_, some in ((trees, of), (nodes, wanted))]
@@ -364,7 +364,7 @@ def _read_indexed(e: Expansion) -> _Read:
     if len(wrong := roots[(roots < 0) | (roots >= count)]) or not len(roots):
         raise ModelError(f"a tree begins at node {wrong[0]} of {count}" if len(wrong) else "it has no trees")
     if len(np.unique(roots)) < len(roots):
-        raise ModelError("two trees begin at one node")
+        raise ModelError("two trees have the same root node")
     if len(wrong := np.flatnonzero((mode < 0) | (mode > _MEMBER))):
         raise ModelError(f"node {wrong[0]} has the mode {mode[wrong[0]]}, and there are 0 to {_MEMBER}")
     mode, splits = _single_members(mode, lists["nodes_splits"], _numbers(e, "membership_values"))
@@ -417,8 +417,8 @@ def _single_members(mode: Array, splits: Array, members: Array) -> tuple[Array, 
         )
     if len(wrong := np.flatnonzero(sizes != 1)):
         raise ModelError(
-            f"node {nodes[wrong[0]]} asks for one of {sizes[wrong[0]]} values (BRANCH_MEMBER), and sets of one value "
-            "alone are supported: write it as BRANCH_EQ nodes"
+            f"node {nodes[wrong[0]]} tests for one of {sizes[wrong[0]]} values (BRANCH_MEMBER); only sets of one value "
+            "are supported: write it as BRANCH_EQ nodes"
         )
     mode, splits = mode.copy(), splits.copy()
     mode[nodes], splits[nodes] = EQ, members[ends - 1]

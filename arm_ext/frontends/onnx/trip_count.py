@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number of rounds of a Loop that ends by its condition, where constants alone decide it.
+"""Number of iterations of a Loop that its condition ends, if constants alone determine it.
 
 i = 0; while i < 9: i = i + 1, x = f(x)    →    9 rounds
 """
@@ -21,7 +21,9 @@ _MOST = 10_000
 
 
 def rounds_of(e: Expansion, body: GraphProto, limit: int | None) -> int | None:
-    """Return how often a Loop whose first condition is true runs; None if that depends on the model's inputs.
+    """Return the number of iterations of a Loop whose first condition is true.
+
+    None if it depends on the model's inputs.
 
     Args:
         e: Emitter at the Loop.
@@ -53,7 +55,7 @@ def rounds_of(e: Expansion, body: GraphProto, limit: int | None) -> int | None:
 
 
 def _deciding(e: Expansion, body: GraphProto) -> tuple[onnx.ModelProto, dict[int, Array]] | None:
-    """Return the part of a body that decides its condition, and the initial values of the states that it reads.
+    """Return a model of the part of a body that computes the condition, and the initial values of the states it reads.
 
     The model's outputs are the condition and the next values of these states; None if inputs of the model decide.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the values inside an ONNX model, also of one that cannot be imported."""
+"""Types of the values inside an ONNX model, including models that cannot be imported."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ _RUN_SECONDS = 60
 
 
 def values_read(node: NodeProto) -> Iterator[str]:
-    """Yield the values that a node reads, those that its subgraphs capture among them."""
+    """Yield the values that a node reads, including those that its subgraphs capture."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in (attribute.g,) if attribute.type == AttributeProto.GRAPH else attribute.graphs:
@@ -59,7 +59,10 @@ def is_static(kind: TypeProto) -> bool:
 
 
 def _types_of_a_run(proto: onnx.ModelProto, values: Sequence[str]) -> dict[str, TypeProto]:
-    """Return the types of values from a run of the parts of the model that compute them, where these run."""
+    """Return types found by running the part of the model that computes each value.
+
+    Values whose part fails are left out.
+    """
     types: dict[str, TypeProto] = {}
     inputs = random_inputs(input_specs(proto.graph)) if values else []
 
@@ -69,7 +72,7 @@ def _types_of_a_run(proto: onnx.ModelProto, values: Sequence[str]) -> dict[str, 
             kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
             types[values[index]] = helper.make_tensor_type_proto(kind, shape)
 
-    # A model that is wrong may end the process that runs it.
+    # An invalid model may crash the process that runs it.
     workers: Workers[Job, Shown] = Workers(OneOutput, 1, _RUN_SECONDS)
     try:
         workers.run([(_part(proto, value), inputs) for value in values], note)

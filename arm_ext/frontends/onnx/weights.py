@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handling of ONNX models without the data of their weights.
+"""Handling of ONNX models separately from the data of their weights.
 
 onnx checks, inlines and infers on a serialised copy of the model, and onnxruntime reads one: protobuf writes none above
 2 GiB, and the copies take time. None of onnx's steps reads a large weight, and onnxruntime takes them as arrays.
@@ -41,13 +41,13 @@ _INLINE_BYTES = 2**24
 """Most bytes of weights that are serialised with their model: onnxruntime copies these twice when it reads them."""
 
 
-# An address is formed by ADRP, which reaches 4 GiB to either side, and the code comes after the weights.
+# AArch64 code forms an address by ADRP, which reaches ±4 GiB, and the code is laid out after the weights.
 _REACH_BYTES = 2**32 - 2**24
 
 
 @dataclass(frozen=True)
 class Serialised:
-    """A model's bytes, with large weights beside them.
+    """A model's serialised bytes, with large weights as separate arrays.
 
     Attributes:
         model: The model's bytes.
@@ -59,12 +59,12 @@ class Serialised:
 
 
 def weight_bytes(model: ModelProto) -> int:
-    """Return how many bytes a model's initialisers have, in the file and beside it."""
+    """Return the size of a model's initialisers in bytes, including those in external files."""
     return sum(_bytes(tensor) for tensor in model.graph.initializer)
 
 
 def refuse_heavy(model: ModelProto, name: str) -> None:
-    """Refuse a model whose weights the code of model.so cannot reach.
+    """Refuse a model whose weights are too large for the code of model.so to address.
 
     Raises:
         ModelError: There are more than 4 GiB of them.
@@ -78,7 +78,10 @@ def refuse_heavy(model: ModelProto, name: str) -> None:
 
 
 def serialise(model: ModelProto, limit: int = _INLINE_BYTES) -> Serialised:
-    """Return a model's bytes; above `limit` bytes of weights, these are left beside them."""
+    """Return a model's serialised bytes.
+
+    From `limit` bytes of weights on, large weights are returned as separate arrays.
+    """
     if weight_bytes(model) < limit:
         return Serialised(model.SerializeToString())
     light, weights = ModelProto(), {}
@@ -91,14 +94,14 @@ def serialise(model: ModelProto, limit: int = _INLINE_BYTES) -> Serialised:
         weights[tensor.name] = numpy_helper.to_array(tensor)
         outside = light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
         outside.data_location = TensorProto.EXTERNAL
-        # onnxruntime never reads this file, since it is given the value.
+        # onnxruntime never reads the file "weights", since it gets the value from memory.
         for key, value in (("location", "weights"), ("offset", "0"), ("length", str(_bytes(tensor)))):
             outside.external_data.add(key=key, value=value)
     return Serialised(light.SerializeToString(), weights)
 
 
 def with_constants_of(mod: IRModule, model: Serialised) -> Serialised:
-    """Return the model with a module's constants for those of its weights that are equal: memory holds them once."""
+    """Return the model with each weight replaced by the module's constant of equal value, if any, to share memory."""
     if not model.weights:
         return model
     constants: dict[_Beginning, npt.NDArray[Any]] = {}
@@ -119,7 +122,10 @@ def with_constants_of(mod: IRModule, model: Serialised) -> Serialised:
 
 
 def sha256(model: ModelProto) -> str:
-    """Return a digest of a model's bytes; above protobuf's limit, of its nodes' and its weights'."""
+    """Return the SHA-256 of a model's bytes.
+
+    Above protobuf's limit, of its bytes without weights and of the weights.
+    """
     try:
         return hashlib.sha256(model.SerializeToString()).hexdigest()
     except (EncodeError, ValueError):
@@ -130,7 +136,7 @@ def sha256(model: ModelProto) -> str:
 
 
 def without_weights(model: ModelProto) -> ModelProto:
-    """Return a copy whose large initialisers are inputs, and whose nodes have the first number of each long list."""
+    """Return a copy with large initialisers turned into inputs, and long list attributes cut to their first number."""
     light = ModelProto()
     _merge(light, model, "graph")
     _merge(light.graph, model.graph, "initializer", "node")
@@ -181,12 +187,15 @@ def _is_long(attribute: AttributeProto) -> bool:
 
 
 def _has_long_lists(node: NodeProto) -> bool:
-    """Whether a node has lists as long as only large decision trees have; those of a Constant are its value."""
+    """Whether a node has lists so long that only large decision trees have them."""
     return node.domain == _TREES and any(map(_is_long, node.attribute))
 
 
 def shortened(node: NodeProto) -> NodeProto:
-    """Return a node with the first number alone of each long list, which checker and shape inference do not read."""
+    """Return a node with long list attributes cut to their first number.
+
+    Onnx's checker and shape inference ignore the rest.
+    """
     if not _has_long_lists(node):
         return node
     names = ("name", "op_type", "domain", "overload")
@@ -203,7 +212,7 @@ def shortened(node: NodeProto) -> NodeProto:
     return short
 
 
-# onnxruntime accepts arrays of numpy's own types alone: not bfloat16, 8-bit floats or 4-bit integers.
+# onnxruntime accepts only arrays of numpy's own dtypes: not bfloat16, 8-bit floats or 4-bit integers.
 _OF_NUMPY = frozenset(
     getattr(TensorProto, name)
     for name in (
@@ -227,14 +236,14 @@ _Beginning = tuple[str, tuple[int, ...], bytes]
 
 
 def _beginning(value: npt.NDArray[Any]) -> _Beginning:
-    """Return dtype, shape and first elements of an array, by which few weights of a model are alike."""
+    """Return dtype, shape and first elements of an array, a key that few weights of a model share."""
     return value.dtype.str, value.shape, value.reshape(-1)[:16].tobytes()
 
 
 def _merge(
     target: ModelProto | onnx.GraphProto, source: ModelProto | onnx.GraphProto, *left_out: str
 ) -> None:
-    """Copy all fields of a message but the named ones."""
+    """Copy all fields of a message except those named in `left_out`."""
     for descriptor, value in source.ListFields():
         if descriptor.name in left_out:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's Loop as a while loop: each iteration computes whether there is another.
+"""ONNX's Loop as a while loop: each iteration computes whether another one follows.
 
 Loop(M, cond, s)    →    n = 0; go = 0 < M and cond; while go: s, cond = body(n, s); n += 1; go = n < M and cond
 """
@@ -16,7 +16,7 @@ from arm_ext.frontends.onnx.control import body_of
 
 @dataclass(frozen=True)
 class While:
-    """The parts of a Loop.
+    """The parts of a Loop that is converted to a while loop.
 
     Attributes:
         setup: Nodes beside the Loop that compute `go`.
@@ -63,7 +63,7 @@ def while_of(node: NodeProto) -> While:
 
 
 class _Nodes:
-    """Nodes that are added one after the other, with a common prefix for their names and values."""
+    """Collects new nodes whose names and values have a common prefix."""
 
     def __init__(self, name: str) -> None:
         self.nodes: list[NodeProto] = []

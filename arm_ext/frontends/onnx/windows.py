@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices and ranges of constant size whose start only the run knows, as gathers.
+"""Slices and ranges of constant size with a start computed at run time, as gathers.
 
     x[s : s + k], x[s : min(s + k, m)]    →    Gather(x, s + [0, …, k - 1])
     Range(s, min(s + k, m))               →    s + [0, …, k - 1]
@@ -33,7 +33,7 @@ _WITH_CONSTANT = ("Add", "Min", "Mul", "Sub")
 
 
 def slice_of_run(e: Expansion) -> None:
-    """Replace a Slice along one axis whose size is constant and whose start is not; leave others."""
+    """Replace a Slice along one axis with constant size and run-time start; leave other Slices unchanged."""
     x, start, end, axes, step = e.inputs("data starts ends axes? steps?")
     size, limit = _window(e, start, end, step)
     if not size or e.dims(start) != [1]:
@@ -44,13 +44,16 @@ def slice_of_run(e: Expansion) -> None:
 
 
 def range_of_run(e: Expansion) -> None:
-    """Replace a Range whose size is constant and whose start is not; leave others."""
+    """Replace a Range with constant size and run-time start; leave other Ranges unchanged."""
     start, end, step = e.inputs("start limit delta")
     _indices(e, start, *_window(e, start, end, step), e.node.output[0])
 
 
 def _indices(e: Expansion, start: str, size: int, limit: float, output: str = "") -> str:
-    """Emit `size` indices from a start on, all below `limit`; return "" if there are none, or `limit` is too large."""
+    """Emit `size` consecutive indices below `limit`.
+
+    Return "" if the size is 0 or below, or `limit` too small or large.
+    """
     if not 0 < size <= limit <= _MOST_ROWS:
         return ""
     first = up_to(e, reshape(e, start, 1), int(limit) - size)
@@ -58,7 +61,7 @@ def _indices(e: Expansion, start: str, size: int, limit: float, output: str = ""
 
 
 def _window(e: Expansion, start: str, end: str, step: str) -> tuple[int, float]:
-    """Return the size of a slice and a limit of its end; size 0 if the size is not constant, or the start is."""
+    """Return the size of a slice, and an upper bound of its end; size 0 if its size is not constant or its start is."""
     if e.value(start) is not None:
         return 0, math.inf
     (first, skipped, least), (last, offset, limit) = (_bound(e, name) for name in (start, end))
@@ -67,7 +70,7 @@ def _window(e: Expansion, start: str, end: str, step: str) -> tuple[int, float]:
 
 
 def _bound(e: Expansion, name: str) -> tuple[str, int, float]:
-    """Return (value, offset, limit) of what computes min(value + offset, limit)."""
+    """Return (value, offset, limit) with the named value equal to min(value + offset, limit)."""
     offset, limit = 0, math.inf
     while (node := e.producer(name)) is not None and (inner := _bound_of(e, node)) is not None:
         name, more, least = inner
@@ -76,7 +79,7 @@ def _bound(e: Expansion, name: str) -> tuple[str, int, float]:
 
 
 def _bound_of(e: Expansion, node: NodeProto) -> tuple[str, int, float] | None:
-    """Return (input, offset, limit) of a node that computes min(input + offset, limit); None of others."""
+    """Return (input, offset, limit) of a node that computes min(input + offset, limit); None for other nodes."""
     if domain_of(node) or node.op_type not in (*_SAME, *_WITH_CONSTANT):
         return None
     if node.op_type in _SAME:
@@ -100,7 +103,7 @@ def _bound_of(e: Expansion, node: NodeProto) -> tuple[str, int, float] | None:
 
 
 def _integer(e: Expansion, name: str) -> int | None:
-    """Return the integer that a constant of one element holds; None of others."""
+    """Return the integer in a constant of one element; None for other values."""
     value = e.value(name)
     if (
         value is None

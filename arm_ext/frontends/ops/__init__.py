@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vocabulary: each operator of the front ends once, as a function of values, with its error bound.
+"""The vocabulary of the front ends: each operator as a function of values, with its error bound.
 
 One file a family. A front end is a table from its format's operators to these functions.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions, in the forms that `relay_passes` and the kernels recognise.
+"""Activation functions, written as the patterns that `relay_passes` and the kernels match.
 
 Those of exponentials, but softplus, have an error of 2^-22 of max(1, |result|) in binary32.
 """
@@ -83,5 +83,5 @@ def softsign(x: Value) -> Value:
 
 
 def thresholded_relu(x: Value, alpha: float = 1.0) -> Value:
-    """Return x where it is above alpha; elsewhere 0, as where x is NaN."""
+    """Return x if it is above alpha, and 0 elsewhere, also where x is NaN."""
     return where(x > alpha, x, 0)

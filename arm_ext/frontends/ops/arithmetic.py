@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise arithmetic, comparisons, bits and casts. Integers wrap around; a NaN makes a NaN."""
+"""Elementwise arithmetic, comparisons, bit operations and casts. Integers wrap around, and NaN operands give NaN."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ R = relax.op
 
 
 def elementwise(function: Callable[..., Expr]) -> Callable[..., Value]:
-    """Return the operator on values of an elementwise Relax operator."""
+    """Return a function on values that emits an elementwise Relax operator."""
 
     def operator(*operands: Operand) -> Value:
         graph = next(each.graph for each in operands if isinstance(each, Value))
@@ -55,7 +55,7 @@ def clip(x: Value, low: float, high: float) -> Value:
 
 
 def opposite_of(x: Value) -> Value | None:
-    """Return -x without a negation, if x is one or a product with one; else None."""
+    """Return -x without a negation, if x is itself a negation or a product with one; else None."""
     call = x.call
     if not isinstance(call, Call) or call.op.name not in ("relax.negative", "relax.multiply"):
         return None
@@ -70,28 +70,28 @@ def opposite_of(x: Value) -> Value | None:
 
 
 def sign(x: Value) -> Value:
-    """Return -1, 0 or 1; a NaN of a NaN, which TVM's operator makes 0."""
+    """Return -1, 0 or 1; NaN for NaN, for which TVM's operator gives 0."""
     found = x.graph.apply(R.sign, x)
     return where(is_nan(x), x, found) if is_float(x) else found
 
 
 def sign_or_zero(x: Value) -> Value:
-    """Return -1, 0 or 1, and 0 of a NaN, as PyTorch does."""
+    """Return -1, 0 or 1; 0 for NaN, as in PyTorch."""
     return x.graph.apply(R.sign, x)
 
 
 def is_nan(x: Value) -> Value:
-    """Return whether elements are NaN; TVM's operator has no vector form."""
+    """Return whether each element is NaN; TVM's operator has no vector form."""
     return different(x, x)
 
 
 def is_infinite(x: Value) -> Value:
-    """Return whether elements are infinities of either sign."""
+    """Return whether each element is an infinity of either sign."""
     return equal(absolute(x), math.inf)
 
 
 def is_finite(x: Value) -> Value:
-    """Return whether elements are neither infinite nor NaN, as all integers are."""
+    """Return whether each element is neither infinite nor NaN; true for all integers."""
     return absolute(x) < math.inf if is_float(x) else equal(x, x)
 
 
@@ -103,7 +103,7 @@ def round_half_away(x: Value) -> Value:
 
 
 def sign_bit(x: Value) -> Value:
-    """Return whether the sign bit is set, as it is in -0 and in some NaN."""
+    """Return whether the sign bit is set, which includes -0 and some NaNs."""
     if x.dtype == "bool":
         return x & ~x
     if not is_float(x):
@@ -122,7 +122,7 @@ def sign_bit(x: Value) -> Value:
 
 
 def shift_right_logical(x: Value, count: Value) -> Value:
-    """Shift right and fill with zeros, as unsigned integers do."""
+    """Shift right and fill with zeros, as for unsigned integers."""
     if x.dtype.startswith("u"):
         return x >> count
     return cast(cast(x, f"u{x.dtype}") >> cast(count, f"u{x.dtype}"), x.dtype)

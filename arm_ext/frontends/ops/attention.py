@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention as a product, a softmax and a product, the form that the attention kernels take."""
+"""Attention as a product, a softmax and a product, which the attention kernels match."""
 
 import math
 
@@ -45,6 +45,6 @@ def attend(
     result = graph.hold(R.matmul(softmax(scores).full, value.full))
     if mask is None:
         return result
-    # The softmax of a row with all keys masked is 0 / 0.
+    # The softmax of a fully masked row is 0 / 0.
     sees = cast(greatest(cast(mask > -math.inf, "int8"), [-1], True), "bool")
     return where(sees, result, 0.0)

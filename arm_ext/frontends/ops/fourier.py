@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discrete Fourier transforms as products with constant matrices, in two factors where that takes less work.
+"""Discrete Fourier transforms as products with constant matrices, in two factors if that takes fewer operations.
 
     X[k] = sum over n of x[n] w(N, n k)    w(N, a) = exp(-2 pi i a / N); inverse: exp(2 pi i a / N), and X divided by N
 
@@ -70,17 +70,17 @@ class Fourier:
 
     @property
     def results(self) -> int:
-        """Number of parts of the result: its real part, and where it is complex the imaginary one."""
+        """Number of parts of the result: 2 for complex results (real and imaginary part), 1 for real ones."""
         return 1 if self.half else 2
 
     @property
     def longest(self) -> int:
-        """Number of elements of the data that count."""
+        """Maximum number of elements of the data that the transform reads."""
         return self.length // 2 + 1 if self.half else self.length
 
 
 def fourier(x: Value, transform: Fourier) -> Value:
-    """Return the Fourier transform along the last axis of data [..., parts, elements], [..., parts, bins]."""
+    """Return the Fourier transform [..., parts, bins] of data [..., parts, elements] along the last axis."""
     return x.graph.hold(_emitted(x.graph.emit, x.full, transform))
 
 
@@ -114,7 +114,7 @@ def _emitted(emit: Emit, x: Expr, transform: Fourier) -> Expr:
 
 @lru_cache(maxsize=64)
 def factor_of(transform: Fourier, parts: int, given: int) -> int:
-    """Return N1, or 1 for one product: what takes the fewest multiply-accumulates, twiddle steps included.
+    """Return the factor N1 that needs the fewest multiply-accumulates, twiddle step included; 1 for a single product.
 
     Args:
         transform: The transform to compute.
@@ -156,7 +156,7 @@ def _by_two_factors(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
 
 
 def _padded(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
-    """Emit the data [rows, parts n1, n2], padded with zeros to whole n1."""
+    """Emit the data as [rows, parts n1, n2], padded with zeros to a multiple of n2."""
     x = _reshaped(emit, x, (rows, f.parts, f.given))
     missing = f.given_n1 * f.n2 - f.given
     if missing:
@@ -165,7 +165,7 @@ def _padded(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
 
 
 def _half_spectrum(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
-    """Emit the spectrum [rows, 2 n1, n2] for n2 up to N2 / 2, of which the first half is given."""
+    """Emit the spectrum [rows, 2 n1, n2] for n2 up to N2 / 2, completed from its first half."""
     n = np.arange(f.n1)[:, None] * f.n2 + np.arange(f.columns)
     conjugate = n > f.transform.length // 2
     place = np.where(conjugate, f.transform.length - n, n)
@@ -179,7 +179,7 @@ def _half_spectrum(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
 
 @dataclass(frozen=True)
 class _Factors:
-    """A transform in two factors, and its constants.
+    """A transform in two factors N1 · N2, and its constants.
 
     Attributes:
         transform: The transform.
@@ -195,33 +195,33 @@ class _Factors:
 
     @property
     def n2(self) -> int:
-        """The factor N2."""
+        """The factor N2 = N / N1."""
         return self.transform.length // self.n1
 
     @property
     def given_n1(self) -> int:
-        """Number of indices n1 that the first product reads; data at the others are zero."""
+        """Number of indices n1 that the first product reads; the data at all other n1 is zero."""
         return self.n1 if self.transform.half else -(-self.given // self.n2)
 
     @property
     def columns(self) -> int:
-        """Number of indices n2 that are computed."""
+        """Number of indices n2 for which a product is computed."""
         return self.n2 // 2 + 1 if self.transform.half else self.n2
 
     @property
     def blocks(self) -> int:
-        """Number of indices k2 that are computed."""
+        """Number of indices k2 for which results are computed."""
         return -(-self.transform.bins // self.n1)
 
     @property
     def work(self) -> int:
-        """Multiply-accumulates of one transform, the twiddle step counted as such."""
+        """Number of multiply-accumulates of one transform, including those of the twiddle step."""
         first = self.n1 * self.parts * self.parts * self.given_n1 * self.columns
         second = self.transform.results * self.blocks * 2 * self.columns * self.n1
         return first + second + TWIDDLE_MACS * 2 * self.n1 * self.columns
 
     def first(self) -> Array:
-        """Return the first product's constant, [parts k1, parts n1].
+        """Return the constant matrix of the first product, [parts k1, parts n1].
 
         For real data, rows that are zero or repeated are left out.
         """
@@ -233,7 +233,10 @@ class _Factors:
         return matrix
 
     def _row(self, k1: int, part: int) -> tuple[int, int]:
-        """Return the first product's row for a part of a[k1], and the row's sign; 0 if the part is zero."""
+        """Return the row of the first product that has a part of a[k1], and the sign of that row.
+
+        0 if the part is zero.
+        """
         if self.parts > 1:
             return part * self.n1 + k1, 1
         low = min(k1, self.n1 - k1)
@@ -242,12 +245,12 @@ class _Factors:
         return (0, 0) if 2 * low % self.n1 == 0 else (self.n1 // 2 + low, 1 if low == k1 else -1)
 
     def twiddled_rows(self) -> tuple[Array, Array]:
-        """Return the first product's rows that the twiddle step reads for each (k1, part): this part, the other."""
+        """Return the first product's rows that the twiddle step reads for each (k1, part): of it, of the other part."""
         rows = np.array([[self._row(k1, part)[0] for part in (0, 1)] for k1 in range(self.n1)], np.int64)
         return rows.reshape(-1), rows[:, ::-1].reshape(-1)
 
     def twiddles(self) -> tuple[Array, Array]:
-        """Return factors [(k1, part), n2] of the part itself and of the other.
+        """Return factors [(k1, part), n2] of the part itself, and of the other part.
 
         They include the signs of the first product's rows.
         """
@@ -260,7 +263,7 @@ class _Factors:
         return (factor.real * signs).reshape(shape), crossed.reshape(shape)
 
     def second(self) -> Array:
-        """Return the second product's constant, [parts k2, parts n2]."""
+        """Return the constant matrix of the second product, [parts k2, parts n2]."""
         wave = _wave(
             self.n2, np.outer(np.arange(self.blocks), np.arange(self.columns)), self.transform.inverse
         )
@@ -282,13 +285,13 @@ def _wave(length: int, places: Array, inverse: bool) -> Array:
 
 
 def _multiplicity(length: int, given: int) -> Array:
-    """Return how often each element of a half spectrum occurs in the whole: inner ones twice, once as the conjugate."""
+    """Return how often each element of a half spectrum occurs in the complete one: 2 except at its real ends."""
     place = np.arange(given)
     return np.where(2 * place % length == 0, 1, 2)
 
 
 def _real_form(matrix: Array, results: int, parts: int) -> Array:
-    """Return the real form [results rows, parts columns] of a complex matrix, for one or two parts of each."""
+    """Return a complex matrix as a real one [results rows, parts columns], on real and imaginary parts."""
     whole = np.block([[matrix.real, -matrix.imag], [matrix.imag, matrix.real]])
     return whole[: results * matrix.shape[0], : parts * matrix.shape[1]]
 

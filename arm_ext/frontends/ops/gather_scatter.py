@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements read from and written to indices that tensors hold.
+"""Reads and writes of elements at indices that are held in tensors.
 
 Indices out of bounds are reported by the run: a kernel that reads or writes with one fails. Negative indices count
 from the end of their axis.
@@ -25,29 +25,29 @@ Reduction = Literal["update", "add", "mul", "max", "min"]
 
 
 def positive(index: Value, size: int) -> Value:
-    """Return indices with negative ones counted from the end of an axis, whose size may be symbolic."""
+    """Return indices with negative ones counted from the end of an axis; the size of the axis may be symbolic."""
     return where(index < 0, index + _scalar(index, size), index)
 
 
 def _scalar(like: Value, size: int) -> Value | int:
-    """Return a size; one that is symbolic as a scalar tensor, for which Relax has no operator."""
+    """Return a constant size unchanged, and a symbolic one as a scalar tensor, for which Relax has no operator."""
     if isinstance(size, int):
         return size
     return like.graph.hold(R.arange(size, size + 1, 1, like.dtype)).reshape(())
 
 
 def take(x: Value, index: Value, axis: int) -> Value:
-    """Return the elements at indices along an axis, which the axes of `index` replace."""
+    """Return the elements at indices along an axis; the axes of `index` replace this axis."""
     return x.graph.hold(R.take(x.full, positive(index, x.shape[axis]).full, axis, "fast"))
 
 
 def take_clipped(x: Value, index: Value, axis: int) -> Value:
-    """Return the elements at indices along an axis; indices out of bounds are those of the nearest element."""
+    """Return the elements at indices along an axis; indices out of bounds are clamped."""
     return x.graph.hold(R.take(x.full, index.full, axis, "clip"))
 
 
 def gather_elements(x: Value, index: Value, axis: int) -> Value:
-    """Return for each index the element at it along an axis, at the index's own coordinates along all other axes.
+    """Return, for each index, the element at it along an axis; its other coordinates are those of the index.
 
     Indices broadcast to x along all other axes.
     """
@@ -56,7 +56,7 @@ def gather_elements(x: Value, index: Value, axis: int) -> Value:
 
 
 def up_to(x: Value, most: int, what: str) -> Value:
-    """Return integers that are from 0 to `most`; at run time, others are reported as indices out of bounds.
+    """Return integers from 0 to `most`; at run time, other values are reported as indices out of bounds.
 
     Args:
         x: The integers.
@@ -70,7 +70,7 @@ def up_to(x: Value, most: int, what: str) -> Value:
     if known is not None:
         wrong = known[(known < 0) | (known > most)]
         if wrong.size:
-            raise ModelError(f"its {what} has {wrong[0]}, which is out of bounds: it is from 0 to {most}")
+            raise ModelError(f"its {what} has {wrong[0]}, which is out of bounds: the range is 0 to {most}")
         return x
     every = x.graph.hold_constant(np.arange(most + 1, dtype=x.dtype))
     return x.graph.hold(R.take(every.full, where(x < 0, most + 1, x).full, 0, "fast"))
@@ -84,7 +84,9 @@ def index(x: Value, indices: Indices) -> Value:
     """
     axes, given = _indexed(indices)
     if any(each.dtype == "bool" for each in given):
-        raise ValueError("booleans as an index give a shape that depends on the data; torch.where keeps it")
+        raise ValueError(
+            "indexing by booleans gives a shape that depends on data; use torch.where, which keeps the shape"
+        )
     if len(axes) == 1:
         return take(x, given[0], axes[0])
     places = [positive(each, x.shape[axis]) for axis, each in zip(axes, given, strict=True)]
@@ -99,13 +101,13 @@ def index(x: Value, indices: Indices) -> Value:
 
 
 def _indexed(indices: Indices) -> tuple[list[int], list[Value]]:
-    """Return the axes that have indices, and these."""
+    """Return the axes that are indexed, and their indices."""
     found = [(axis, each) for axis, each in enumerate(indices) if each is not None]
     return [axis for axis, _ in found], [each for _, each in found]
 
 
 def _first(axes: Sequence[int]) -> int:
-    """Return where the indices' axes are in a result: in place if the axes are neighbours, otherwise in front."""
+    """Return the first axis of the indices in a result: the first indexed axis if they are neighbours, else 0."""
     return axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
 
 
@@ -132,18 +134,19 @@ def index_put(x: Value, indices: Indices, values: Value, *, accumulate: bool = F
     values = _expand(values, (*before, *shape, *after)).reshape((*before, count, *after))
     place = given[0].reshape((*[1] * axis, count, *[1] * len(after)))
     if count == 1 and not accumulate:
-        # Taken from all indices, an index out of bounds is told as one; none equals it.
+        # `take` looks the index up in the list of all indices, because it reports an index out of bounds; a comparison
+        # with the list would not.
         every = x.graph.hold(R.arange(0, x.shape[axis], 1, "int64"))
         here = equal(every.reshape((*[1] * axis, x.shape[axis], *[1] * len(after))), take(every, place, 0))
         return where(here, values, x)
-    # It takes -1 as the last index itself; counted twice, an index further out would be in bounds.
+    # The kernel itself adds the size to a negative index; adding it here, too, would make indices below -size valid.
     return scatter_elements(x, _expand(place, values.shape), values, axis, reduction)
 
 
 def _put_at_many(
     x: Value, axes: Sequence[int], given: Sequence[Value], values: Value, reduction: Reduction
 ) -> Value:
-    """Write for several indices: their axes are moved to the front, and back afterwards."""
+    """Write at indices along several axes, which are moved to the front before and back after."""
     places = [positive(each, x.shape[axis]) for axis, each in zip(axes, given, strict=True)]
     others = [axis for axis in range(len(x.shape)) if axis not in axes]
     shape = tuple(np.broadcast_shapes(*(each.shape for each in places)))
@@ -172,13 +175,13 @@ def _expand(x: Value, shape: Shape) -> Value:
 
 
 def scatter_elements(x: Value, places: Value, values: Value, axis: int, reduction: Reduction) -> Value:
-    """Write each value to its index along an axis, at the value's own coordinates along all others."""
+    """Write each value at its index along an axis; its other coordinates are the value's own."""
     return x.graph.hold(R.scatter_elements(x.full, places.full, values.full, axis, reduction))
 
 
 def windows(x: Value, axis: int, size: int, step: int) -> Value:
-    """Return the windows of an axis, whose elements become the last axis."""
-    if not x.shape:  # one element is one window of 1, of which only the last axis is left
+    """Return the windows along an axis; the elements of each window become the last axis."""
+    if not x.shape:  # a window of size 1 on an axis of size 1 only adds the last axis
         return x.reshape((1,))
     starts = np.arange(0, x.shape[axis] - size + 1, step)
     places = x.graph.hold_constant((starts[:, None] + np.arange(size)).astype(np.int64))
@@ -187,7 +190,7 @@ def windows(x: Value, axis: int, size: int, step: int) -> Value:
 
 
 def in_bounds(x: Value, number: int, axis: int) -> Value:
-    """Return x at one index of an axis, which is removed; a negative index counts from a size that may be symbolic."""
+    """Return x at one index along an axis, which is removed; a negative index counts from the end."""
     size = x.shape[axis]
     if isinstance(size, int):
         return take_clipped(x, x.graph.hold_constant(np.array(number % size)), axis)

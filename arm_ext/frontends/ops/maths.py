@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of real numbers: those of TVM, and those that are composed of them.
+"""Functions of real numbers: TVM's own, and functions composed of them.
 
 Errors are relative to the result, in binary32; each function takes float16 and bfloat16 by way of it. Functions of
 angles have an error of 6 units of 2^-24, those of exponentials and logarithms of 12. exp overflows at 88.376, a third
@@ -32,7 +32,7 @@ from arm_ext.frontends.ops.arithmetic import (
 R = relax.op
 Function = Callable[..., Value]
 
-# Cephes, atanf: the polynomial for |x| ≤ tan(pi / 8), from its highest power, in x² and times x³.
+# Cephes, atanf: coefficients of a polynomial in x², multiplied by x³, for |x| ≤ tan(pi / 8); highest power first.
 ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
 
 _EXPONENT_BITS = 6
@@ -50,7 +50,7 @@ sigmoid = elementwise(R.sigmoid)
 
 
 def in_float32(function: Function) -> Function:
-    """Return a function that computes another one in float32 for float16 and bfloat16, and casts its result back."""
+    """Return a function that computes float16 and bfloat16 in float32, and casts the result back."""
 
     @functools.wraps(function)
     def wide(*operands: Any) -> Value:
@@ -70,7 +70,7 @@ def expm1(x: Value) -> Value:
     """
     u = exp(x)
     less = u - 1
-    # In this order nothing overflows but u.
+    # In this order, only u can overflow.
     ratio = less * (x / log(u))
     rounded = equal(less, -1) | equal(u, math.inf)
     return where(equal(u, 1), x, where(rounded, less, ratio))
@@ -96,13 +96,13 @@ def exp2(x: Value) -> Value:
 
 
 def erfc(x: Value) -> Value:
-    """Return 1 - erf(x), or 1 + erf(-x) of a negation x, with an absolute error of some 2^-23."""
+    """Return 1 - erf(x), or 1 + erf(-x) if x is a negation, with an absolute error of about 2^-23."""
     opposite = opposite_of(x)
     return 1 - erf(x) if opposite is None else 1 + erf(opposite)
 
 
 def power(x: Value, y: Value) -> Value:
-    """Return x**y; one of integers is exact where its type holds it, by squaring, and wraps around elsewhere.
+    """Return x**y; for integers it is computed by squaring, and wraps around on overflow.
 
     A negative exponent gives 0, and so does one of 64 and more, unless x² is 1.
     """
@@ -119,7 +119,7 @@ def power(x: Value, y: Value) -> Value:
 
 
 def _known_exponent(x: Value, y: Value) -> int:
-    """Return the only number of a constant y that does not enlarge x by broadcasting; 0 for any other."""
+    """Return the number that all elements of y equal, if y is constant and does not broadcast x; else 0."""
     values = y.constant()
     if values is None or len(np.unique(values)) != 1:
         return 0
@@ -130,7 +130,7 @@ def _known_exponent(x: Value, y: Value) -> int:
 
 
 def _multiplied(x: Value, count: int) -> Value:
-    """Return the power of x by a known exponent of 1 and more."""
+    """Return x to the power of a known exponent of at least 1, by squaring."""
     factor, result = x, None
     while count:
         if count % 2:
@@ -143,7 +143,7 @@ def _multiplied(x: Value, count: int) -> Value:
 
 @in_float32
 def hypot(x: Value, y: Value) -> Value:
-    """Return m · sqrt(1 + (n / m)²) of the greater magnitude m and the lesser n, as squares overflow.
+    """Return m · sqrt(1 + (n / m)²), with m and n the larger and smaller magnitude, because squares would overflow.
 
     An infinity and a NaN give infinity.
     """
@@ -163,7 +163,7 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def _angle(height: Value, width: Value) -> Value:
-    """Return the angle of (width, height), neither of them negative.
+    """Return the angle of (width, height), both of which are at least 0.
 
     It is the angle from the nearer axis, by the polynomial for |x| ≤ tan(pi / 8) after one more rotation.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move elements and compute nothing."""
+"""Operators that move elements without computing."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ R = relax.op
 
 
 def concatenate(values: Sequence[Value], axis: int) -> Value:
-    """Return values one after the other along an axis.
+    """Return values concatenated along an axis.
 
     Those without elements are left out, whatever their rank, as an empty KV cache may have another: TVM loads no
     empty constants.
@@ -24,13 +24,13 @@ def concatenate(values: Sequence[Value], axis: int) -> Value:
 
 
 def counted(x: Value, axis: int, rank: int) -> Value:
-    """Return 0, 1, 2, … (int64) for the size of an axis of x, along that axis of a tensor with `rank` axes."""
+    """Return 0, 1, 2, … (int64) for the elements of axis `axis` of x, along that axis of a tensor of rank `rank`."""
     shape = [-1 if each == axis else 1 for each in range(rank)]
     return x.graph.hold_constant(np.arange(x.shape[axis]).reshape(shape))
 
 
 def one_hot(index: Value, count: int, axis: int, off: Value, on: Value) -> Value:
-    """Return `on` where an index is that of a new axis with `count` elements, and `off` elsewhere.
+    """Return `on` where an index equals the position along a new axis of `count` elements, and `off` elsewhere.
 
     Indices are integers, or floats that are cut; negative ones count from the end.
     """
@@ -42,7 +42,7 @@ def one_hot(index: Value, count: int, axis: int, off: Value, on: Value) -> Value
 
 
 def space_to_depth(x: Value, block: int, *, depth_first: bool = False) -> Value:
-    """Return the pixels of blocks as channels: [n, c, h b, w b] → [n, b b c, h, w].
+    """Return blocks of pixels moved to channels: [n, c, h b, w b] → [n, b b c, h, w].
 
     Args:
         x: The images.
@@ -63,7 +63,7 @@ def reverse_sequence(x: Value, lengths: Value, time: int, batch: int) -> Value:
 
 
 def write_rows(x: Value, update: Value, first: Value | None, axis: int, *, circular: bool = False) -> Value:
-    """Return x with the rows from `first` on replaced by `update`, as a cache of keys and values.
+    """Return x with the rows from `first` on replaced by `update`, as in a cache of keys and values.
 
     Args:
         x: The data, the first axis of which is the batch.

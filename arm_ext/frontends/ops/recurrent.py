@@ -28,7 +28,7 @@ _R = relax.op
 
 @dataclass(frozen=True)
 class Weights:
-    """The constants of one direction, float32, gates in the order of `schedules.numerics.recurrent`.
+    """Constants of one direction in float32, with gates in the order of `schedules.numerics.recurrent`.
 
     Attributes:
         data: Weights of the product with the data, [input, gates * hidden].
@@ -44,13 +44,13 @@ class Weights:
 
     @property
     def hidden(self) -> int:
-        """Number of units."""
+        """Number of hidden units."""
         return len(self.state)
 
 
 @dataclass(frozen=True)
 class Integers:
-    """Integer weights of the product with the state, which is quantised before each step.
+    """Integer weights of the product with the state; the state is quantised before each step.
 
     Attributes:
         weights: Integers minus zero points, [hidden, gates * hidden], gates in the order of
@@ -66,7 +66,7 @@ class Integers:
 
 @dataclass(frozen=True)
 class Walked:
-    """Results of one direction.
+    """Results of one direction of a recurrent layer.
 
     Attributes:
         y: The output of each step, [steps, batch, hidden].
@@ -148,7 +148,7 @@ def _walked(
     states: Sequence[relax.Expr | None],
     others: Sequence[relax.Expr],
 ) -> Walked:
-    """Emit the call of a routine on `held` (products, weights), states and `others`, and split its result."""
+    """Emit a routine's call with `held` (products, weights), states and `others` as operands, and split its result."""
     steps, batch, width = (int(dim) for dim in held[0].ty.shape)
     hidden = width // cell.gates
     zeros = np.zeros((batch, hidden), np.float32)
@@ -172,7 +172,7 @@ def run_integer_lstm(
     constants: Constants,
     states: Sequence[relax.Expr],
 ) -> Walked:
-    """Emit an LSTM of integers, given its product with the data; results are int16.
+    """Emit an integer LSTM, given its product with the data; its results are int16.
 
     Args:
         builder: Builder of the Relax function.

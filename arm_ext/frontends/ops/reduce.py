@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions along axes, softmax and running sums. Booleans are reduced as int8, of which TVM knows all reductions."""
+"""Reductions along axes, softmax and running sums. Booleans are reduced as int8, for which TVM has all reductions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Axes = Sequence[int] | None
 
 
 def _along(function: Callable[..., Expr]) -> Callable[..., Value]:
-    """Return the operator on values of a Relax reduction."""
+    """Return a function on values that emits a Relax reduction."""
 
     def reduced(x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
         along = None if axes is None else list(axes)
@@ -33,7 +33,7 @@ greatest, least, mean, product, total = map(_along, (R.max, R.min, R.mean, R.pro
 
 
 def index_of(x: Value, axis: int, keepdims: bool = False, *, greatest: bool) -> Value:
-    """Return the index (int64) of the first greatest or least element along an axis; a NaN is either."""
+    """Return the index (int64) of the first maximum or minimum along an axis; NaN counts as the maximum or minimum."""
     function = R.argmax if greatest else R.argmin
     return x.graph.hold(function(x.full, axis, keepdims))
 
@@ -41,19 +41,19 @@ def index_of(x: Value, axis: int, keepdims: bool = False, *, greatest: bool) -> 
 def variance(
     x: Value, axes: Axes = None, keepdims: bool = False, correction: float = 0
 ) -> tuple[Value, Value]:
-    """Return variance and mean; the sum of squares is divided by the number of elements less `correction`."""
+    """Return variance and mean; the sum of squares is divided by (number of elements - `correction`)."""
     middle = mean(x, axes, True)
     difference = x - middle
     squares = total(difference * difference, axes, keepdims)
     count = math.prod(x.shape) // max(1, math.prod(squares.shape))
-    # A quotient by the constant 0 cannot be lowered.
+    # TVM cannot lower a division by the constant 0.
     scale = 1 / (count - correction) if count > correction else math.inf
     return squares * scale, middle if keepdims else middle.reshape(squares.shape)
 
 
 @in_float32
 def vector_norm(x: Value, order: float, axes: Axes, keepdims: bool) -> Value:
-    """Return the norm of an order along axes; that of order 0 counts what is not 0."""
+    """Return the norm of the given order along axes; the norm of order 0 is the number of elements other than 0."""
     size = absolute(x)
     if order == 0:
         return total(cast(different(x, 0), x.dtype), axes, keepdims)
@@ -78,7 +78,7 @@ def log_softmax(x: Value, axis: int = -1) -> Value:
 
 
 def _running(function: Callable[..., Expr]) -> Callable[..., Value]:
-    """Return the operator on values of a running sum or product along an axis.
+    """Return a function on values that emits a running sum or product along an axis.
 
     `exclusive` leaves out each element itself, and `reverse` begins at the last element.
     """
@@ -104,6 +104,6 @@ def log_sum_exp(x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
 
 
 def lp_normalize(x: Value, axis: int, order: float) -> Value:
-    """Return x divided by its norm along an axis, 0 where the norm is 0."""
+    """Return x divided by its norm along an axis; 0 where the norm is 0."""
     norm = vector_norm(x, order, [axis], True)
     return where(equal(norm, 0), 0, x / norm)

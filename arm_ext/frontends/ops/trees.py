@@ -64,7 +64,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of leaves, one array per attribute.
+    """Weights of leaves, in one array per attribute; the entries of all arrays with one index belong together.
 
     Attributes:
         leaf: Index of the leaf among the nodes.
@@ -79,7 +79,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """An ensemble in normal form.
+    """An ensemble in normal form, with the result of the check which targets always get a score.
 
     Attributes:
         forest: Sizes of the ensemble.
@@ -94,7 +94,7 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class _Walked:
-    """Position of each node in its tree.
+    """For each node, its tree and its depth.
 
     Attributes:
         tree: Index of each node's tree; -1 for unreachable nodes.
@@ -142,7 +142,7 @@ def ensemble(
     reached = leaf & (walked.tree >= 0)
 
     def totals(values: Array) -> Array:
-        """Return the sum of values over the reachable leaves of each tree."""
+        """Return, for each tree, the sum of values over its reachable leaves."""
         return np.bincount(walked.tree[reached], values[reached], len(roots))
 
     levels = np.zeros(len(roots), np.int64)
@@ -177,21 +177,21 @@ def _check(nodes: Nodes, roots: Array, columns: int) -> None:
     if len(wrong):
         feature = nodes.feature[wrong[0]]
         raise ModelError(
-            f"{nodes.name(wrong[0])} compares feature {feature}, and the data have {columns} columns"
+            f"{nodes.name(wrong[0])} compares feature {feature}, but the data has {columns} columns"
         )
     parents = np.bincount(np.concatenate([nodes.true[inner], nodes.false[inner]]), minlength=len(nodes.mode))
     if len(wrong := np.flatnonzero(parents > 1)):
         raise ModelError(
-            f"{nodes.name(wrong[0])} is the child of {parents[wrong[0]]} nodes, and in a tree each has one parent"
+            f"{nodes.name(wrong[0])} is the child of {parents[wrong[0]]} nodes; in a tree each node has one parent"
         )
     if len(wrong := roots[parents[roots] > 0]):
         raise ModelError(
-            f"{nodes.name(wrong[0])} is the first of its tree and the child of another: a cycle is no tree"
+            f"{nodes.name(wrong[0])} is the root of its tree and also a child: a cycle is not a tree"
         )
 
 
 def _walk(nodes: Nodes, roots: Array) -> _Walked:
-    """Traverse the trees level by level. Every node has one parent, so none is visited twice."""
+    """Traverse the trees level by level. Every node has one parent, so each node is visited once."""
     count = len(nodes.mode)
     tree, steps = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     tree[roots] = np.arange(len(roots))
@@ -204,17 +204,17 @@ def _walk(nodes: Nodes, roots: Array) -> _Walked:
         for children in (nodes.true[level], nodes.false[level]):
             tree[children], steps[children] = tree[level], steps[level] + cost
         level = np.concatenate([nodes.true[level], nodes.false[level]])
-    raise ModelError(f"tree {nodes.tree[level[0]]} is deeper than {DEEPEST} levels, which is the limit")
+    raise ModelError(f"tree {nodes.tree[level[0]]} is deeper than {DEEPEST} levels, the maximum")
 
 
 def _leaves(
     nodes: Nodes, walked: _Walked, weights: Weights, trees: int, targets: int, nothing: float
 ) -> tuple[Array, Array, Array | None, tuple[bool, ...]]:
-    """Return the leaf value rows, each node's row, each tree's target (None if leaves have several), and `scored`."""
+    """Return the rows of leaf values, each node's row, each tree's target (None if leaves have several), `scored`."""
     if len(wrong := np.flatnonzero((weights.target < 0) | (weights.target >= targets))):
         where = nodes.name(weights.leaf[wrong[0]])
         raise ModelError(
-            f"{where} has a weight of result {weights.target[wrong[0]]}, and there are {targets}"
+            f"{where} has a weight of result {weights.target[wrong[0]]}, but there are {targets} results"
         )
     reached = (walked.tree[weights.leaf] >= 0) & (nodes.mode[weights.leaf] == LEAF)
     leaf, target, value = (array[reached] for array in (weights.leaf, weights.target, weights.value))
@@ -237,7 +237,9 @@ def _leaves(
         return np.append(nothing, value).astype(np.float32)[:, None], row, own, scored
     distinct, index = np.unique(leaf, return_inverse=True)
     if (len(distinct) + 1) * targets > MOST_VALUES:
-        raise ModelError(f"{len(distinct)} leaves of {targets} results are more than {MOST_VALUES} values")
+        raise ModelError(
+            f"{len(distinct)} distinct leaves of {targets} results each exceed the maximum of {MOST_VALUES} values"
+        )
     rows = np.full((len(distinct) + 1, targets), nothing, np.float32)
     rows[1 + index, target] = value
     row[distinct] = 1 + np.arange(len(distinct))
@@ -271,12 +273,12 @@ def _comparisons(nodes: Nodes, walked: _Walked) -> _Table:
     equal = np.flatnonzero(np.isin(mode, (EQ, NEQ)))
     second = np.full(count, -1, np.int64)
     second[equal] = count + np.arange(len(equal))
-    yes = np.where(mode == NEQ, nodes.false, nodes.true)  # children of x == t; BRANCH_NEQ has them exchanged
+    yes = np.where(mode == NEQ, nodes.false, nodes.true)  # children of x == t; BRANCH_NEQ has them swapped
     no = np.where(mode == NEQ, nodes.true, nodes.false)
     upward = np.isin(mode, (GT, GTE))
     left, right = np.where(upward, no, yes), np.where(upward, yes, no)
     left[equal] = second[equal]
-    # NaN equals nothing: without `missing`, it takes the child `false`, and of BRANCH_NEQ the child `true`.
+    # NaN equals nothing: without `missing`, NaN goes to the child `false`, or for BRANCH_NEQ to the child `true`.
     to_true = nodes.missing | (mode == NEQ)
     nan_right = to_true == upward
     nan_right[equal] = to_true[equal] == (mode[equal] == NEQ)
@@ -301,14 +303,14 @@ def _comparisons(nodes: Nodes, walked: _Walked) -> _Table:
 def _normal(
     threshold: Array, below: Array, upward: Array, nan_right: Array, left: Array, right: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return kinds, thresholds and left and right children of comparisons x > t or x > the number below t."""
+    """Return comparisons in normal form, each x > t or x > the number below t: kinds, thresholds, children."""
     with np.errstate(over="ignore"):
         bound = np.where(below, np.nextafter(threshold, np.array(-np.inf, threshold.dtype)), threshold)
     unordered = np.isnan(threshold)  # comparisons with NaN fail: x <= NaN goes right, x > NaN goes left
     always = np.where(unordered, ~upward, below & np.isneginf(threshold))
     never = np.where(unordered, upward, np.isposinf(bound))
     kind = np.where(nan_right, NAN_IS_LARGE, VALUE)
-    # A comparison with the same result for all numbers can only tell NaN apart.
+    # A comparison with the same result for all numbers can only distinguish NaN.
     asks = always | (never & nan_right)
     kind[asks] = IS_NAN
     bound = np.where(always & nan_right, -1.0, np.where(asks, 0.5, bound)).astype(threshold.dtype)
@@ -318,7 +320,10 @@ def _normal(
 
 
 def _slots(table: _Table, roots: Array) -> tuple[Array, Array]:
-    """Lay out the nodes, roots first, then pairs of children; return each place's comparison and its first child."""
+    """Lay out the nodes, roots first, then pairs of children.
+
+    Return, for each slot, its comparison and its first child.
+    """
     order = table.order
     source = np.concatenate([roots, np.stack([table.left[order], table.right[order]], 1).ravel()])
     place = np.full(len(table.kind), -1, np.int64)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pre- and post-processing in the package of a model: `--preprocess`."""
+"""Pre- and post-processing that is compiled into a model's package: `--preprocess`."""

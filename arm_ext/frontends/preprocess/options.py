@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of pre- and post-processing: `--preprocess FILE.yaml`, and the same from Python.
+"""The options of pre- and post-processing: `--preprocess FILE.yaml`, or the same as Python objects.
 
 inputs:
   image:                               # an input of the model
@@ -32,7 +32,7 @@ from arm_ext.common.errors import UsageError
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _AXES = 3  # of a frame by itself
-_MOST_FAULTS = 20  # reported for one file, so that the first one is still on the screen
+_MOST_FAULTS = 20  # maximum number of reported faults of a file, so that the first one stays on the screen
 
 FLOAT = "float32"
 QUANTIZED = ("int8", "uint8")
@@ -64,14 +64,14 @@ class _Section(BaseModel):
 
 
 class Crop(_Section):
-    """A window of `size` [height, width], its corner `at` [top, left]; in the middle by default, rounded down."""
+    """A crop to `size` [height, width] with its corner at `at` [top, left]; by default centred, rounded down."""
 
     size: Annotated[list[Size], Pair]
     at: Annotated[list[Index], Pair] | None = None
 
 
 class Resize(_Section):
-    """Resize to `size` [height, width], the model's by default, as ONNX's Resize (half_pixel, no antialias).
+    """A resize to `size` [height, width], by default the model's, as ONNX's Resize (half_pixel, no antialias).
 
     `linear` computes in binary32 and does not round back to u8; `nearest` is round_prefer_floor.
     """
@@ -81,7 +81,7 @@ class Resize(_Section):
 
 
 class Normalize(_Section):
-    """(x / divide - mean) / std, with one number for all channels, or one for each."""
+    """Normalisation (x / divide - mean) / std, with one number for all channels or one per channel."""
 
     divide: Positive = 1.0
     mean: Number | Annotated[list[Number], Field(min_length=1)] = 0.0
@@ -96,13 +96,13 @@ class Quantization(_Section):
 
 
 class Along(_Section):
-    """An axis, from the end if negative."""
+    """A step along an axis, which counts from the end if it is negative."""
 
     axis: Integer = -1
 
 
 class TopK(Along):
-    """The `k` greatest, sorted: an output NAME_values and one NAME_indices of int64."""
+    """Values and indices of the `k` largest elements, sorted, as outputs NAME_values and NAME_indices (int64)."""
 
     k: Size
 
@@ -112,19 +112,19 @@ class _Step(_Section):
     def _single(self) -> Self:
         keys = ", ".join(type(self).model_fields)
         if len(self.model_fields_set) != 1:
-            raise ValueError(f"a step has one key of {keys}")
+            raise ValueError(f"a step must have exactly one of the keys {keys}")
         if getattr(self, self.key) is None:
-            raise ValueError(f"{self.key} has no value; {{}} stands for its defaults")
+            raise ValueError(f"{self.key} has no value; write {{}} for its defaults")
         return self
 
     @property
     def key(self) -> str:
-        """The step's name."""
+        """The key that names the step."""
         return next(iter(self.model_fields_set))
 
 
 class InputStep(_Step):
-    """One step before the model. `channels` are, for each channel of the result, the index of the frame's channel."""
+    """One step before the model. `channels` has, for each channel of the result, the index of the frame's channel."""
 
     crop: Crop | None = None
     resize: Resize | None = None
@@ -143,7 +143,7 @@ class OutputStep(_Step):
 
 
 class Input(_Section):
-    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and its steps to an input.
+    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and its steps to a model input.
 
     A package with several shapes has `frames` instead, one for each shape in their order. `layout` is the model's, and
     only needed if its shape could be either.
@@ -157,12 +157,14 @@ class Input(_Section):
     @model_validator(mode="after")
     def _framed(self) -> Self:
         if (self.frame is None) == (self.frames is None):
-            raise ValueError("expected frame: [height, width, channels], or frames: with one for each shape")
+            raise ValueError(
+                "expected `frame: [height, width, channels]`, or `frames:` with one frame for each shape"
+            )
         return self
 
 
 class Preprocess(_Section):
-    """Inputs and outputs of the model by name; those not named stay as they are."""
+    """Pre- and post-processing of inputs and outputs by name; other inputs and outputs stay unchanged."""
 
     inputs: dict[str, Input] = {}
     outputs: dict[str, list[OutputStep]] = {}
@@ -173,7 +175,7 @@ class Preprocess(_Section):
         return {name: given.frames for name, given in self.inputs.items() if given.frames is not None}
 
     def of_shape(self, position: int, samples: Mapping[str, int] = _NONE) -> Self:
-        """Return the same steps with the frames of one of the package's shapes.
+        """Return the same steps, with the frames of one of a package's shapes.
 
         Args:
             position: Index of the shape, for inputs with one frame per shape.
@@ -202,14 +204,14 @@ def _frame(name: str, given: Input, position: int, samples: Mapping[str, int]) -
 
 
 def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
-    """Return the options if given as an object, else read them from a YAML file.
+    """Return options that are given as an object unchanged, and read others from a YAML file.
 
     Raises:
         UsageError: The file is missing or not YAML, or keys in it are unknown or have wrong values: all of them.
     """
     if given is None or isinstance(given, Preprocess):
         return given
-    # Not imported above: this loads a YAML library, for which a compile without such a file need not wait.
+    # Not imported above: this loads a YAML library, which only a compile with such a file needs.
     from arm_ext.common.yaml_file import read_mapping
 
     path = Path(given)
@@ -235,7 +237,7 @@ def fault(where: Where, reason: str) -> UsageError:
 
 
 def check_zero_point(quantization: Quantization, dtype: str, where: Where) -> None:
-    """Refuse a zero point that is no value of the type.
+    """Refuse a zero point that the quantised type cannot hold.
 
     Raises:
         UsageError: The zero point is no value of the type.
@@ -246,6 +248,6 @@ def check_zero_point(quantization: Quantization, dtype: str, where: Where) -> No
 
 
 def _key(where: Where) -> str:
-    """Return "inputs.image.steps[0].crop"."""
+    """Return a key as text: "inputs.image.steps[0].crop"."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where)
     return path.removeprefix(".")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translation of a `Preprocess`'s post-processing steps into operations, with errors if they do not fit the model."""
+"""Translation of a `Preprocess`'s post-processing steps into operations; steps that do not fit the model are errors."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ from arm_ext.frontends.preprocess.steps import TopK as TopKOf
 
 
 def plan_output(spec: TensorSpec, steps: list[OutputStep]) -> list[OperationChain]:
-    """Return the operations for a model's output: one chain, or two for top_k.
+    """Return the operations for a model's output: one chain of them, or two chains for top_k.
 
     Raises:
         UsageError: A step does not fit the tensor that it gets.

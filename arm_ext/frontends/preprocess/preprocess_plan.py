@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translation of the pre-processing steps of a `Preprocess` into operations, with errors if they do not fit the model.
+"""Translation of a `Preprocess`'s pre-processing steps into operations; steps that do not fit the model are errors.
 
 A frame keeps its channels last until the first step that computes. There it gets the model's layout, so that arithmetic
 is next to the convolution that it may be folded into.
@@ -51,7 +51,7 @@ class OperationChain:
 
 
 def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> OperationChain:
-    """Return the operations from a frame to the model's input.
+    """Return the operations that convert a frame to the model's input.
 
     Args:
         spec: The model's input.
@@ -76,7 +76,7 @@ def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> OperationC
 
 
 class _Frame:
-    """State of a frame between two steps."""
+    """Shape, layout and operations of a frame while steps are added."""
 
     def __init__(self, spec: TensorSpec, given: Input, frame: list[int], to_float: Operation) -> None:
         self._spec = spec
@@ -190,7 +190,7 @@ class _Frame:
         self.operations.append(affine)
 
     def _channels(self, given: float | list[float], where: Where) -> npt.NDArray[np.float64]:
-        """Return one number, or one number per channel, in a shape that broadcasts."""
+        """Return one number, or one number per channel, in a shape that broadcasts to the frame."""
         values = np.array(given, np.float64)
         if values.ndim and len(values) != self._size["C"]:
             raise fault(where, f"{len(values)} numbers for {self._size['C']} channels")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of pre- and post-processing: each in Relax, and in numpy for the reference."""
+"""Operations of pre- and post-processing, each as Relax and, for the reference, in numpy."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 class Operation(Protocol):
-    """An operation on one tensor."""
+    """An operation on one tensor: the interface of all classes below."""
 
     def emit(self, x: Expr) -> Expr:
         """Return the operation on `x` as a Relax expression."""
@@ -25,7 +25,7 @@ class Operation(Protocol):
 
 @dataclass(frozen=True)
 class Reshape:
-    """Reshape to a shape with as many elements."""
+    """Reshape to a shape with the same number of elements."""
 
     shape: tuple[int, ...]
 
@@ -55,7 +55,7 @@ class Permute:
 
 @dataclass(frozen=True)
 class SliceAxis:
-    """Slice of `size` elements of an axis, starting at `begin`."""
+    """A slice of `size` elements of an axis, starting at `begin`."""
 
     axis: int
     begin: int
@@ -72,20 +72,20 @@ class SliceAxis:
 
 @dataclass(frozen=True)
 class Gather:
-    """Selection of the elements of an axis at constant indices."""
+    """A gather of elements of an axis at constant indices."""
 
     axis: int
     index: tuple[int, ...]
 
     @classmethod
     def nearest(cls, axis: int, size: int, outputs: int) -> Self:
-        """Return the nearest resize of an axis, as ONNX's Resize with half_pixel and round_prefer_floor."""
+        """Return the nearest-neighbour resize of an axis, as ONNX's Resize with half_pixel and round_prefer_floor."""
         at = np.ceil(_half_pixel(size, outputs) - 0.5)
         return cls(axis, tuple(int(place) for place in np.clip(at, 0, size - 1)))
 
     def emit(self, x: Expr) -> Expr:
         """Return the operation on `x` as a Relax expression."""
-        # In "fast" mode TVM warns the user that indices may be out of bounds. These are not.
+        # In "fast" mode TVM warns the user that indices may be out of bounds; these indices are in bounds.
         return R.take(x, relax.const(np.array(self.index, np.int64)), self.axis, mode="clip")
 
     def compute(self, x: Array) -> Array:
@@ -95,7 +95,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class Interpolate:
-    """Linear resize of an axis, as ONNX's Resize with half_pixel and no antialias, in float32.
+    """Linear resize of an axis in float32, as ONNX's Resize with half_pixel and no antialias.
 
     The weights are constants, for coordinates computed at run time in binary32 are off by 1e-4 of a pixel in a row of
     a thousand.
@@ -119,7 +119,7 @@ class Interpolate:
         return value
 
     def _taps(self, rank: int) -> tuple[Gather, Gather, Array]:
-        """Return the gathers of the neighbours on each side, and the weights of the second."""
+        """Return the gathers of the neighbours on each side, and the weights of the second neighbour."""
         at = np.clip(_half_pixel(self.size, self.outputs), 0, self.size - 1)
         low = np.floor(at).astype(np.int64)
         high = np.minimum(low + 1, self.size - 1)
@@ -167,7 +167,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Quantize:
-    """q = round(x / scale) + zero_point, half to even and saturated."""
+    """q = round(x / scale) + zero_point, rounded half to even and saturated."""
 
     scale: float
     zero_point: int
@@ -221,7 +221,7 @@ class Softmax:
 
 @dataclass(frozen=True)
 class ArgMax:
-    """Index of the maximum along an axis, the first of equal ones."""
+    """Index of the maximum along an axis; of equal elements, the first."""
 
     axis: int
 
@@ -236,11 +236,11 @@ class ArgMax:
 
 @dataclass(frozen=True)
 class TopK:
-    """Values or indices of the `k` greatest elements along an axis, sorted, the first of equal ones first."""
+    """Values or indices of the `k` largest elements along an axis, sorted; equal elements stay in order."""
 
     axis: int
     k: int
-    what: str  # "values" or "indices", as Relax says
+    what: str  # "values" or "indices", as for `relax.op.topk`
 
     def emit(self, x: Expr) -> Expr:
         """Return the operation on `x` as a Relax expression."""

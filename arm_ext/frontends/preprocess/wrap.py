@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insertion of steps before and after an imported model into its `main`, whose inputs and outputs change with it."""
+"""Insertion of operations before and after an imported model's `main`, whose inputs and outputs change accordingly."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel:
-    """Return a model whose inputs are frames, and whose outputs are labels or what else `spec` says.
+    """Return a model whose inputs are frames and whose outputs are post-processed, as `spec` says.
 
     Raises:
         UsageError: An input or output that the model lacks; steps that do not fit it.
@@ -57,7 +57,7 @@ def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel
 
 
 def check_names(section: str, given: Iterable[str], specs: Sequence[TensorSpec]) -> None:
-    """Refuse names that are none of the model's.
+    """Refuse names of inputs or outputs that the model does not have.
 
     Raises:
         UsageError: A name is none of the model's.
@@ -66,7 +66,7 @@ def check_names(section: str, given: Iterable[str], specs: Sequence[TensorSpec])
     for name in given:
         if name not in known:
             raise UsageError(
-                f"preprocess: {section}.{name}: the model has no such name, but {', '.join(known)}"
+                f"preprocess: {section}.{name}: the model has no such name; it has {', '.join(known)}"
             )
 
 
@@ -81,7 +81,7 @@ def _steps(keys: Iterable[str]) -> str:
 def _reference(
     before: list[OperationChain], after: list[list[OperationChain]], source: Reference, inputs: list[Array]
 ) -> tuple[list[Array], str]:
-    """Run the source's own runtime, with the steps in numpy around it."""
+    """Run the source's own runtime, with the operations before and after it in numpy."""
     outputs, name = source([_computed(chain, x) for chain, x in zip(before, inputs, strict=True)])
     if not outputs:
         return outputs, name
@@ -101,7 +101,7 @@ def _wrapped(
     main = mod["main"]
     params = [_param(param, chain) for param, chain in zip(main.params, before, strict=True)]
     builder = relax.BlockBuilder()
-    # A `main` with control flow only calls other functions, so the steps become functions, too.
+    # In a model with control flow, `main` only calls other functions, so the operations become functions, too.
     functions: dict[str, relax.Function] | None = {} if has_control_flow(mod) else None
     with builder.function("main", params):
         inputs = [
@@ -146,7 +146,10 @@ def _emitted(
     when: str,
     functions: dict[str, relax.Function] | None,
 ) -> Expr:
-    """Emit a chain, its calls named after the tensor that it begins or ends at; where there are functions, as one."""
+    """Emit a chain of operations, named after the tensor at the model's border.
+
+    If `functions` is given, as a function.
+    """
     if not chain.operations:
         return value
     name = _name(when, chain.source.name)

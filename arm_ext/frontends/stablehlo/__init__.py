@@ -3,5 +3,5 @@
 
 import os
 
-# XLA's log of its devices is no message for a user; its warnings are. It reads this as jaxlib is loaded.
+# Hide XLA's log about its devices, but not its warnings; XLA reads this variable when jaxlib is loaded.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

@@ -32,7 +32,7 @@ _DTYPES = {
 # !quant.uniform<i8<-127:127>:f32:1, {0.5:3,0.1}>: the stored type and its range, the expressed type, the axis, and
 # scales with zero points.
 _UNIFORM = re.compile(r"!quant\.uniform<(\w+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?, ?\{?([^}>]*)\}?>")
-# Attributes of a composite or custom_call that carry the attributes of the operator that it represents.
+# Attributes of a composite or custom_call in which it stores the attributes of the operator that it represents.
 _CARRIED = ("composite_attributes", "mhlo.attributes")
 
 
@@ -57,7 +57,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor type.
+    """An MLIR tensor type: shape, dtype and quantisation.
 
     Attributes:
         shape: -1 for a dimension that is not static.
@@ -76,12 +76,12 @@ class Tensor:
 
     @property
     def stored(self) -> str:
-        """Dtype of the elements in memory."""
+        """Dtype in which the elements are stored."""
         return self.uniform.stored if self.uniform else self.dtype
 
 
 def tensor_of(ty: Any) -> Tensor | None:
-    """Return a tensor type; None for a type that has no counterpart here."""
+    """Return an MLIR tensor type as a `Tensor`; None for element types that are not supported."""
     return _tensor(str(ty)) if isinstance(ty, ir.RankedTensorType) else None
 
 
@@ -117,7 +117,10 @@ def type_text(shape: tuple[int, ...], ty: Any) -> str:
 
 
 def attribute(op: Any, name: str) -> Any:
-    """Return an attribute of an operator, or of the other dialect's operator that it represents; None if absent."""
+    """Return an attribute of an operator, or of the operator that a composite or custom_call represents.
+
+    None if absent.
+    """
     if name in op.attributes:
         return op.attributes[name]
     for carrier in _CARRIED:
@@ -127,7 +130,7 @@ def attribute(op: Any, name: str) -> Any:
 
 
 def ints(op: Any, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Return an attribute's integers as a list: of an array, dense elements, or a single integer."""
+    """Return the integers of an attribute that is an array, dense elements or a single integer."""
     value = attribute(op, name)
     if value is None:
         return default
@@ -145,7 +148,7 @@ def flag(op: Any, name: str) -> bool:
 
 
 def word(op: Any, name: str) -> str:
-    """Return an attribute that is a symbol, a string or an enumeration value."""
+    """Return an attribute that is a symbol, a string or an enumeration value, as text."""
     value = attribute(op, name)
     text = str(value)
     found = re.fullmatch(r"#stablehlo<\w+ (\w+)>", text)
@@ -153,7 +156,7 @@ def word(op: Any, name: str) -> str:
 
 
 def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
-    """Return the value of a constant; of a splat one element, broadcast.
+    """Return the value of a constant; a splat is one element, broadcast.
 
     Args:
         op: The operator.
@@ -179,23 +182,23 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
             raise ModelError(f"its resource '{blob[1]}' is not in the file")
         return _sized(np.frombuffer(resources[blob[1]], dtype), tensor.shape)
     if not isinstance(value, ir.DenseElementsAttr):
-        raise ModelError(f"its value has the form {text[:40]}")
+        raise ModelError(f"its value is written in an unknown form: {text[:40]}")
     if getattr(value, "is_splat", False):
         return np.broadcast_to(np.array(value.get_splat_value().value, dtype), tensor.shape)
     try:
         return np.array(value)
-    except TypeError:  # a dtype that Python's buffers do not have
+    except TypeError:  # Python's buffer protocol does not support this dtype
         return _sized(_parsed(str(value), dtype), tensor.shape)
 
 
 def _sized(elements: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     if elements.size != np.prod(shape, dtype=np.int64):
-        raise ModelError(f"it has {elements.size} elements, its shape {list(shape)}")
+        raise ModelError(f"it has {elements.size} elements, but its shape is {list(shape)}")
     return elements.reshape(shape)
 
 
 def _parsed(text: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Parse the elements of a constant's text: a string of hexadecimal bytes, or numbers or their hexadecimal bits."""
+    """Parse the elements in a constant's text: hexadecimal bytes in a string, or numbers as for `_number`."""
     if found := re.match(r'dense<"0x([0-9A-Fa-f]*)">', text):
         return np.frombuffer(bytes.fromhex(found[1]), dtype)
     words = re.findall(r"[^\s\[\],<>]+", text[len("dense") : text.rindex("> :")])
@@ -203,7 +206,7 @@ def _parsed(text: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _number(word: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Parse a number's text, or that of its bits."""
+    """Parse a number in decimal, or the hexadecimal text of its bit pattern (0x…)."""
     if not word.startswith("0x"):
         return np.array(float(word), dtype)
     return np.array(int(word, 16), np.dtype(f"u{dtype.itemsize}")).view(dtype)
@@ -220,12 +223,12 @@ def _complexes(text: str) -> npt.NDArray[Any]:
 
 
 def outline_of(module: Any) -> str:
-    """Return a module's text without the elements of its weights."""
+    """Return a module's text with its large constants elided."""
     return str(module.operation.get_asm(large_elements_limit=1, large_resource_limit=1))
 
 
 def resources_of(module: Any) -> dict[str, bytes]:
-    """Return the resource blobs of a module by name, as read from its text."""
+    """Return the resource blobs of a module: name → bytes."""
     if "dense_resource" not in outline_of(module):
         return {}
     text = str(module)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex values as pairs of real ones, and Fourier transforms."""
+"""Complex values as pairs of real values, and Fourier transforms."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,7 +68,7 @@ def multiply(t: Translator, x: Complex, y: Complex) -> Complex:
 
 
 def divide(t: Translator, x: Complex, y: Complex) -> Complex:
-    """Convert a complex division, as the product with the conjugate divided by the squared absolute value."""
+    """Convert a complex division x / y: x times y's conjugate, divided by |y|²."""
     square = y.real * y.real + y.imag * y.imag
     over = multiply(t, x, Complex(y.real, -y.imag))
     return Complex(over.real / square, over.imag / square)
@@ -100,7 +100,7 @@ def _imag(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
 
 
 def convert(on_reals: Convert) -> Convert:
-    """Return a converter for `convert` to or from complex types; real ones go to `on_reals`."""
+    """Return a converter for `convert` to or from complex types; conversions between real types use `on_reals`."""
 
     def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
         tensor, (x,) = tensor_of(op.results[0].type), operands
@@ -115,7 +115,9 @@ def convert(on_reals: Convert) -> Convert:
 def _fft(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
     (x,), lengths, kind = operands, ints(op, "fft_length"), word(op, "fft_type")
     if max(lengths) > _LONGEST:
-        raise ModelError(f"it transforms {max(lengths)} elements; at most {_LONGEST} are supported")
+        raise ModelError(
+            f"it transforms {max(lengths)} elements along an axis; at most {_LONGEST} are supported"
+        )
     axes = list(range(len(x.shape) - len(lengths), len(x.shape)))
     inverse, onesided = kind in ("IFFT", "IRFFT"), kind in ("RFFT", "IRFFT")
     y: Both = x
@@ -129,7 +131,7 @@ def _fft(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
 
 
 def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, onesided: bool) -> Both:
-    """Emit the transform along an axis; an inverse one-sided one is from half a spectrum to real values."""
+    """Emit the transform along an axis; an inverse one-sided transform maps half a spectrum to real values."""
     parts = [x.real, x.imag] if isinstance(x, Complex) else [x]
     order = [a for a in range(len(x.shape)) if a != axis] + [axis]
     back = [order.index(a) for a in range(len(order))]

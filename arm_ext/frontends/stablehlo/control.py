@@ -24,7 +24,7 @@ from arm_ext.frontends.stablehlo.translator import Complex, Convert, Translator
 
 R = relax.op
 
-# Operators too expensive, or possibly endless, to be computed for a branch that is not taken.
+# Operators that are too expensive, or may not terminate, to be computed for a branch that is not taken.
 _HEAVY = (
     "stablehlo.convolution",
     "stablehlo.dot",
@@ -34,7 +34,7 @@ _HEAVY = (
     "stablehlo.while",
 )
 
-# Functions that compilers call for annotation and that return their operand.
+# Functions that compilers insert as annotations; they return their operand.
 NEUTRAL_CALLS = (
     "LayoutConstraint",
     "SPMDFullToShardShape",
@@ -111,7 +111,7 @@ def _while(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
             state = t.block(body, state)
         return state
     if outlasts(condition, body, states, MOST_ROUNDS):
-        raise ModelError(f"it has more than {MOST_ROUNDS} rounds, the most that can be compiled")
+        raise ModelError(f"it has more than {MOST_ROUNDS} iterations, the maximum that can be compiled")
     (begins,) = t.block(condition, operands)
     if begins.scalar() is not None and not begins.scalar():
         return operands
@@ -153,7 +153,7 @@ def _run_time_loop(t: Translator, op: Any, operands: list[Value], more: Value) -
 def _run_time_choice(
     t: Translator, conditions: Sequence[Value], blocks: Sequence[Any], count: int
 ) -> list[Value]:
-    """Convert a case: the first block whose condition holds is run, or else the last.
+    """Convert a case: run the first block whose condition holds, or else the last block.
 
     Args:
         t: The translator.
@@ -171,7 +171,7 @@ def _run_time_choice(
 
 
 def _captures(block: Any) -> Iterator[Any]:
-    """Yield the outside values that a block reads, nested blocks included."""
+    """Yield the values from outside that a block or its nested blocks read."""
     inside = set(block.arguments)
     for op in block.operations:
         yield from (value for value in op.operands if value not in inside)
@@ -182,7 +182,7 @@ def _captures(block: Any) -> Iterator[Any]:
 
 
 def _read(t: Translator, values: Sequence[Any]) -> list[Any]:
-    """Return the values that a region reads from outside, each once.
+    """Return the values without duplicates; refuse complex ones, which a region cannot read from outside.
 
     Raises:
         ModelError: One of them is complex.
@@ -196,7 +196,7 @@ def _read(t: Translator, values: Sequence[Any]) -> list[Any]:
 def _region(
     t: Translator, outside: Sequence[Any], convert: Callable[[list[Expr]], list[Value]], own: int = 0
 ) -> tuple[Region, list[Expr]]:
-    """Return the converter of a region, and what it reads from outside.
+    """Return a function that converts a region in a given builder, and the values that the region reads from outside.
 
     Args:
         t: The translator.

@@ -40,7 +40,7 @@ _COMPARE: dict[str, Function] = {
 
 
 def by(function: Function) -> Convert:
-    """Return a converter for an operator that is a function of the vocabulary."""
+    """Return a converter for an operator that a function of `frontends.ops` computes."""
 
     def convert(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         return [function(*operands)]
@@ -68,7 +68,7 @@ def _select(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     condition, yes, no = operands
     if (chosen := condition.scalar()) is not None:
         return [yes if chosen else no]
-    # The predicate may be one for all elements.
+    # The predicate may be a scalar for all elements.
     return [where(Value(t, condition.expr, yes.shape, condition.kept), yes, no)]
 
 
@@ -82,7 +82,7 @@ def _clamp(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
 
 
 def _extremum(function: Function, neutral: float) -> Convert:
-    """Return a converter that drops an operand of floats that is `neutral`, as at the start of a reduction."""
+    """Return a converter of max or min that drops a float operand equal to `neutral`, a reduction's initial value."""
 
     def convert(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         left, right = operands
@@ -95,7 +95,10 @@ def _extremum(function: Function, neutral: float) -> Convert:
 
 
 def _quotient(a: Value, b: Value) -> Value:
-    """Return a / b. XLA on the CPU gives integers by 0 all bits; `define_division` has the rest."""
+    """Return a / b. An integer divided by 0 gives a result with all bits set, as XLA on the CPU does.
+
+    `define_division` defines the other cases.
+    """
     if arithmetic.is_float(a):
         return a / b
     return where(equal(b, 0), ~a.number(0), a / b)
@@ -121,7 +124,7 @@ def _multiply(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
 
 
 def _mean(t: Translator, x: Value, factor: float) -> Value | None:
-    """Return a sum times `factor` as a mean if the factor is one over the number of elements; else None."""
+    """Return a sum times `factor` as a mean, if x is a sum and the factor is 1 / number of elements; else None."""
     call = x.call
     if not isinstance(call, Call) or call.op.name != "relax.sum":
         return None

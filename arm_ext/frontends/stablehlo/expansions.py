@@ -14,20 +14,20 @@ import numpy as np
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.scalars import Array, evaluate_operators
 
-# Operators of CHLO → their values.
+# Operators of CHLO → functions that compute their values.
 _FUNCTIONS = {"chlo.erf": math.erf, "chlo.erfc": math.erfc}
-# Least number of operators of a decomposed function; fewer are not tested.
+# Minimum number of operators of a decomposed function; smaller groups are not tested.
 _SMALLEST = 12
-# Beyond -12 and 12 both functions are constant in binary32. The steps between arguments are smaller than the ranges on
-# which an expansion uses one formula.
+# Below -12 and above 12, erf and erfc are constant in binary32. The steps between test arguments are smaller than
+# the ranges in which an expansion uses one formula.
 _ARGUMENTS = np.concatenate([np.linspace(-12, 12, 2401), [-1e30, -1e-30, 1e-30, 1e30]]).astype(np.float32)
 _VALUES = {name: np.array([f(x) for x in _ARGUMENTS]) for name, f in _FUNCTIONS.items()}
-# Allows a few rounding errors of values up to 2.
+# Tolerance for a few rounding errors of values up to 2.
 _TOLERANCE = 1e-6
 
 
 def known_functions(operators: Sequence[Any]) -> tuple[dict[Any, tuple[str, Any]], set[Any]]:
-    """Find decomposed functions among the operators of a block.
+    """Find decomposed functions in a block: return each result's function and operand, and the operators replaced.
 
     Returns:
         The operation that gives a function's result → the function's name and its argument; and the other operations
@@ -71,7 +71,7 @@ def _function(group: Sequence[Any]) -> tuple[Any, str, Any] | None:
 
 
 def _is_inside(value: Any, members: set[Any]) -> bool:
-    """Whether a value is one of the group's, or a constant."""
+    """Whether a value is computed by an operator of the group or by a constant operator."""
     owner = value.owner
     if not hasattr(owner, "operation"):  # a block, which owns its arguments
         return False

@@ -28,9 +28,9 @@ def is_stablehlo(path: Path) -> bool:
 
 
 def enclosed_bytecode(path: Path) -> bytes | None:
-    """Return the bytecode inside of a file that `jax.export.Exported.serialize` wrote, or None.
+    """Return the bytecode inside a file that `jax.export.Exported.serialize` wrote; None for other files.
 
-    It is a byte vector of a flatbuffer, whose length stands before it.
+    The bytecode is a byte vector of a flatbuffer; its length precedes it.
     """
     data = path.read_bytes()
     at = data.find(BYTECODE)

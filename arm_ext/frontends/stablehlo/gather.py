@@ -34,7 +34,7 @@ _REDUCTIONS = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """A batch of windows of a tensor.
+    """A batch of windows of a tensor, at the indices of a gather or scatter.
 
     Attributes:
         shape: Shape of the tensor.
@@ -56,7 +56,7 @@ class _Windows:
 
     @property
     def head(self) -> int:
-        """Number of leading axes that row numbers count; later axes are whole in every window and form a row."""
+        """Number of leading axes that row numbers count over; each window spans all later axes, which form one row."""
         fixed = {*self.indexed, *self.gone}
         head = len(self.shape)
         while head and self.sizes[head - 1] == self.shape[head - 1] and head - 1 not in fixed:
@@ -65,7 +65,7 @@ class _Windows:
 
     @property
     def kept(self) -> list[int]:
-        """The tensor axes that the window has."""
+        """The axes of the tensor that are axes of the window."""
         return [axis for axis in range(len(self.shape)) if axis not in self.gone]
 
     @property
@@ -75,11 +75,11 @@ class _Windows:
 
     @property
     def places(self) -> list[int]:
-        """Shape of the row numbers: the batch, then the window's axes before the rows."""
+        """Shape of the row numbers: the batch, then the window's axes among the first `head` axes."""
         return [*self.batch, *(self.sizes[axis] for axis in self.kept if axis < self.head)]
 
     def numbers(self, t: Translator, starts: Sequence[Expr]) -> Expr:
-        """Return the row numbers; `starts` holds an index tensor of the batch's shape per indexed axis."""
+        """Return the row numbers; `starts` holds one index tensor of the batch's shape per indexed axis."""
         rank = len(self.places)
         total: Expr = relax.const(0, "int32")
         inner = [axis for axis in self.kept if axis < self.head]
@@ -106,7 +106,7 @@ def _along(counted: Any, axis: int, rank: int) -> Expr:
 
 
 def _vectors(t: Translator, indices: Value, vector: int) -> tuple[list[Expr], Shape]:
-    """Return the components of the index vectors, each for the whole batch, and the batch's shape."""
+    """Return the components of the index vectors, each in the batch's shape, and the batch's shape."""
     x = indices.full
     dtype = str(x.ty.dtype)
     if dtype != "int32":
@@ -129,7 +129,7 @@ def _vectors(t: Translator, indices: Value, vector: int) -> tuple[list[Expr], Sh
 
 
 def _batches(axes: Sequence[int], vector: int) -> list[int]:
-    """Return axes of the indices as axes of the batch."""
+    """Return axes of the indices, numbered as axes of the batch, which lacks the axis `vector`."""
     return [axis - (axis > vector) for axis in axes]
 
 
@@ -162,7 +162,7 @@ def _gather(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
 
 
 def _one_whole(w: _Windows) -> bool:
-    """Whether windows are one element of the indexed axis, and all of the others."""
+    """Whether a window is one element along the indexed axis and spans all other axes."""
     (indexed,) = w.indexed
     return all(
         size == (1 if axis == indexed else n)
@@ -171,7 +171,7 @@ def _one_whole(w: _Windows) -> bool:
 
 
 def _reduction(block: Any) -> str:
-    """Return TVM's name of the operator by which a scatter combines an element and its update."""
+    """Return the name of TVM's reduction by which a scatter combines an element and its update."""
     reducer = reducer_of(block)
     if reducer in _REDUCTIONS:
         return _REDUCTIONS[reducer]
@@ -180,7 +180,7 @@ def _reduction(block: Any) -> str:
     # A block without operators returns one of its arguments.
     if given is not None and len(list(block.operations)) == 1 and given[0] == new:
         return "update"
-    raise ModelError(f"it joins elements by {reducer or 'a function of its own'}, which is not supported")
+    raise ModelError(f"it combines elements by {reducer or 'a custom function'}, which is not supported")
 
 
 def _scatter(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
@@ -203,7 +203,7 @@ def _scatter(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     most = [x.shape[axis] - sizes[axis] for axis in w.indexed]
     inside = [t.emit(R.clip(start, 0, last)) for start, last in zip(starts, most, strict=True)]
     numbers = w.numbers(t, inside)
-    # Windows that are not wholly inside are left out: their rows go behind the last one.
+    # Windows that are partly out of bounds are skipped: they are written to a row behind the last one.
     for start, place in zip(starts, inside, strict=True):
         valid = t.emit(R.equal(start, place))
         valid = t.reshaped(valid, [*batch, *[1] * (len(w.places) - len(batch))])

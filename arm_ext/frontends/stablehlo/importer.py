@@ -79,7 +79,7 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
             entry, "res_attrs", "jax.result_info", ir.FunctionType(_function_type(entry)).results
         )
         if not outputs:
-            raise UsageError(f"{name}: it has no output: its function returns nothing")
+            raise UsageError(f"{name}: it has no output: its function returns no value")
         nodes = {node: operator_name(op) for op, node in operators.items()}
         mod = _translated(module, entry, operators, inputs)
         check_values(mod, nodes)
@@ -100,7 +100,7 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
 
 
 def _unknown(module: Any, entry: Any) -> list[str]:
-    """Return names of operators that nothing converts, such as those whose sizes are computed from constants."""
+    """Return names of operators without a converter, such as those whose sizes are computed from constants."""
     return [operator_name(op) for op in named_operators(module, entry) if converter_of(op) is None]
 
 
@@ -115,7 +115,9 @@ def _entry(module: Any, name: str) -> Any:
     public = [f for f in functions.values() if "private" not in str(f.attributes.get("sym_visibility", ""))]
     entry = functions.get("main") or (public[0] if len(public) == 1 else None)
     if entry is None or not entry.regions[0].blocks:
-        raise UsageError(f"{name}: there is no function 'main', but {', '.join(functions) or 'none at all'}")
+        raise UsageError(
+            f"{name}: there is no function 'main'; its functions: {', '.join(functions) or 'none'}"
+        )
     return entry
 
 
@@ -124,7 +126,7 @@ def _function_type(function: Any) -> Any:
 
 
 def _named(function: Any, attributes: str, key: str, types: Any) -> list[tuple[str, Tensor]]:
-    """Return the results with the names that jax gives them, or their numbers."""
+    """Return inputs or results with the names that jax gives them, or else with their numbers."""
     given = list(function.attributes[attributes]) if attributes in function.attributes else [{}] * len(types)
     names = [str(a[key]).strip('"') if key in a else f"output_{k}" for k, a in enumerate(given)]
     unique = names if len(set(names)) == len(names) else [f"output_{k}" for k in range(len(names))]

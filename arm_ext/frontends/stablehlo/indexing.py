@@ -18,7 +18,7 @@ R = relax.op
 
 
 def _start(t: Translator, start: Value, most: int) -> Expr | int:
-    """Return the start of a window, clamped to `most`: a number if it is known, else a scalar expression."""
+    """Return the start of a window clamped to 0 … `most`: a number if it is constant, else a scalar expression."""
     number = start.scalar()
     if number is not None:
         return int(min(max(number, 0), most))
@@ -44,7 +44,10 @@ def _dynamic_slice(t: Translator, op: Any, operands: list[Value]) -> list[Value]
 
 
 def _part(x: Value, begin: Sequence[Expr | int], sizes: Shape) -> Expr | None:
-    """Return the pieces that earlier iterations of an unrolled loop wrote, if the slice reads only these; else None."""
+    """Return a slice of the pieces that earlier iterations of an unrolled loop wrote.
+
+    None if it reads other elements.
+    """
     cut = [axis for axis, (n, size) in enumerate(zip(x.shape, sizes, strict=True)) if n != size]
     if not isinstance(x, Stack) or cut != [x.axis] or not isinstance(start := begin[x.axis], int):
         return None
@@ -52,7 +55,7 @@ def _part(x: Value, begin: Sequence[Expr | int], sizes: Shape) -> Expr | None:
 
 
 def _counted(t: Translator, start: Expr, size: int) -> Expr:
-    """Count from a start."""
+    """Emit `start`, `start` + 1, …: `size` indices."""
     if size == 1:
         return t.reshaped(start, [1])
     return t.emit(R.add(start, relax.const(np.arange(size), str(start.ty.dtype))))
@@ -66,7 +69,7 @@ def _dynamic_update_slice(t: Translator, op: Any, operands: list[Value]) -> list
         return [update]
     if len(cut) == 1 and isinstance(start := begin[cut[0]], int):
         return [stacked(t, x, cut[0]).replaced(start, update.full)]
-    # Otherwise each element is selected: the update's where the indices along all axes lie in the window.
+    # Otherwise, each element is selected: from the update if its indices along all axes are in the window.
     inside: Expr | None = None
     new = update.full
     for axis in cut:

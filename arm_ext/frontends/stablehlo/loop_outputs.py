@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that an unrolled loop fills piece by piece: one concatenation in the end instead of one per iteration."""
+"""Tensors that an unrolled loop writes piece by piece, as one concatenation instead of one per iteration."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from arm_ext.frontends.stablehlo.rearrange import sliced
 
 @dataclass(frozen=True)
 class _Piece:
-    """Elements `first` to `last` of a tensor along the axis of its stack."""
+    """A piece of a stack: elements `first` up to, but not including, `last` along the stack's axis."""
 
     expr: Expr
     first: int
@@ -26,7 +26,7 @@ class _Piece:
 
 
 class Stack(Value):
-    """A value as pieces along an axis, which are concatenated when the whole is needed."""
+    """A value that consists of pieces along an axis, which are concatenated when the complete value is needed."""
 
     def __init__(self, graph: Graph, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
         """Store the pieces; `graph` is the graph in which their concatenation is emitted."""
@@ -69,7 +69,7 @@ class Stack(Value):
         return Stack(self.graph, self.shape, self.axis, pieces)
 
     def part(self, start: int, stop: int) -> Expr | None:
-        """Return a slice that lies in one piece, or None."""
+        """Return the elements from `start` to `stop` if one piece contains them, else None."""
         pieces = list(self._between(start, stop))
         return self._cut(pieces[0]) if len(pieces) == 1 else None
 
@@ -89,7 +89,7 @@ class Stack(Value):
 
 
 def stacked(values: Graph, held: Value, axis: int) -> Stack:
-    """Return a value as a stack along an axis."""
+    """Return a value as a stack along an axis; a value that is not one becomes a single piece."""
     if isinstance(held, Stack) and held.axis == axis:
         return held
     return Stack(values, held.shape, axis, [_Piece(held.full, 0, held.shape[axis])])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of StableHLO by jaxlib's MLIR, and refinement of its shapes.
+"""Parsing of StableHLO by jaxlib's MLIR, and refinement of its shapes.
 
 MLIR's reader of bytecode trusts what it reads: of files with a few bytes changed, one in a hundred ends the process,
 and others have it write beyond its memory, of which the process ends later, at another model. So only a process of its
@@ -19,7 +19,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-# Parsing this pass registers the dialect of quantised types; jaxlib has no function that registers it.
+# Parsing this pass registers the dialect of quantised types, for which jaxlib has no function.
 _LOADS_QUANT = "vhlo-legalize-to-stablehlo"
 _REFINE = (
     "stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism),"
@@ -30,21 +30,21 @@ stablehlo.register_stablehlo_passes()
 
 
 class _Context(ir.Context):  # type: ignore[misc]
-    """A context with the dialects that are asked for only."""
+    """An MLIR context with only the dialects that this package registers."""
 
     def __init__(self) -> None:
         super(ir.Context, self).__init__()
 
 
 _BYTECODE = b"ML\xefR"
-# Reading takes half a second, most of it to start, and some seconds for 100 MB.
+# Reading takes half a second, of which the start is the largest part, and some seconds for 100 MB.
 _SECONDS, _BYTES_A_SECOND = 30, 10e6
 # Exit code of the process that reads bytecode if MLIR rejects the bytecode with a message.
 _REFUSED = 3
 
 
 class UnreadableError(Exception):
-    """A file that MLIR cannot read, or a shape that contradicts others; the message says why."""
+    """A file that MLIR cannot parse, or a shape that contradicts others; the message has the reason."""
 
 
 def read_module(data: bytes) -> Any:
@@ -63,21 +63,23 @@ def read_module(data: bytes) -> Any:
 
 
 def _text_of(bytecode: bytes) -> bytes:
-    # With -P, Python does not search this file's folder, which has modules with the names of packages.
+    # With -P, Python does not search this file's folder, which has modules with the same names as packages.
     command, seconds = [sys.executable, "-P", __file__], _SECONDS + len(bytecode) / _BYTES_A_SECOND
     try:
         done = subprocess.run(command, input=bytecode, capture_output=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired as err:
-        raise UnreadableError(f"its bytecode is damaged: MLIR reads it for {seconds:.0f} seconds") from err
+        raise UnreadableError(
+            f"its bytecode is damaged: MLIR has not finished reading it after {seconds:.0f} seconds"
+        ) from err
     if done.returncode == _REFUSED:
         raise UnreadableError(done.stdout.decode(errors="replace"))
     if done.returncode:
-        raise UnreadableError("its bytecode is damaged: MLIR does not survive reading it")
+        raise UnreadableError("its bytecode is damaged: MLIR crashes when reading it")
     return done.stdout
 
 
 def _write_text() -> int:
-    """Read bytecode from standard input; write its text, or why there is none."""
+    """Read bytecode from standard input; write its text, or the reason why MLIR cannot read it."""
     try:
         module = _read(sys.stdin.buffer.read())
     except UnreadableError as err:
@@ -138,7 +140,7 @@ def _run(passes: str, module: Any) -> None:
 
 @contextmanager
 def _told(context: Any) -> Iterator[None]:
-    """Raise MLIR's error messages as exceptions instead of printing them."""
+    """Open a scope in which MLIR's error messages become exceptions instead of being printed."""
     said: list[str] = []
 
     def hear(diagnostic: Any) -> bool:
@@ -151,7 +153,7 @@ def _told(context: Any) -> Iterator[None]:
     except (ir.MLIRError, ValueError, RuntimeError) as err:
         # If MLIR printed no message, it is in the exception, after a line with the failed operation.
         *_, first = said[:1] or str(err).strip().splitlines()[:2] or [type(err).__name__]
-        # The text has no name, which MLIR writes as "-".
+        # The text has no file name; MLIR writes "-" for it.
         raise UnreadableError(
             re.sub(r'^"-":(\d+):\d+: ', r"line \1: ", first.removeprefix("error: "))
         ) from err

@@ -51,7 +51,7 @@ def _custom(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     return [t.hold(value) for value in convert_custom(custom, len(op.results))]
 
 
-# Operator → its converter, if all values are real.
+# Operator → its converter, for operators on real values.
 _PLAIN: dict[str, Convert] = {
     **control.CONVERTERS,
     **elementwise.CONVERTERS,
@@ -70,12 +70,12 @@ _CALLED: dict[str, Convert] = {
     **{name.replace("chlo.", "mhlo."): f for name, f in CONVERTERS.items() if name.startswith("chlo.")},
     **dict.fromkeys(control.NEUTRAL_CALLS, elementwise.same),
     "mhlo.topk": CONVERTERS["chlo.top_k"],
-    # Asserts relations of shapes, which are static here and fit.
+    # It asserts relations of shapes, which are static here and have been checked.
     "shape_assertion": _nothing,
 }
 # Operators whose regions are control flow; regions of other operators are functions of scalars.
 _CONTROL = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
-# Operators with a sliding window, which TVM does not support if the result is empty.
+# Operators with a sliding window; TVM does not support them if their result is empty.
 _WINDOWED = ("stablehlo.convolution", "stablehlo.reduce_window")
 _NOT_EMPTY = "without 0: its window must be no larger than the padded image"
 _ENDS = ("func.return", "stablehlo.return")
@@ -83,7 +83,7 @@ _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
 
 
 def converter_of(op: Any) -> Convert | None:
-    """Return the converter of an operator, or None."""
+    """Return the converter of an operator, or None if it is not supported."""
     name = str(op.operation.name)
     if converter_for(operator_name(op)) is not None:
         return _custom
@@ -97,7 +97,7 @@ def converter_of(op: Any) -> Convert | None:
 
 
 def operator_name(op: Any) -> str:
-    """Return an operator's name, with that of the function that it calls."""
+    """Return an operator's name; for a composite or custom_call, with the name of the function that it calls."""
     name = str(op.operation.name)
     if name == "stablehlo.custom_call":
         return f"{name} @{word(op, 'call_target_name')}"
@@ -107,7 +107,7 @@ def operator_name(op: Any) -> str:
 
 
 def named_operators(module: Any, entry: Any) -> dict[Any, str]:
-    """Return the operators that a function runs, directly or not, in their order, with unique names.
+    """Return the operators that a function runs, including called functions, in order, with unique names.
 
     An operator is known by the name that its location has; without one by the operator's and the line in the file.
     """
@@ -138,7 +138,7 @@ def named_operators(module: Any, entry: Any) -> dict[Any, str]:
 
 
 def name_of(location: Any) -> str:
-    """Return the name in a location, or the line in a file; of several the first.
+    """Return the name in a location, or else its line in a file; of several names the first.
 
     It is read from MLIR's text, in which bytes that are no text are written as digits: asked for a name that holds
     such bytes, the bindings end the process.
@@ -155,14 +155,14 @@ def _is_taken(ty: Any, operator: str) -> bool:
 
 
 def _check_sizes(site: Site, types: Sequence[Any]) -> None:
-    """Refuse values beyond memory, which reading a damaged file could take all of."""
+    """Refuse values larger than memory, which a damaged file may declare."""
     for tensor in map(tensor_of, types):
         if tensor is not None:
-            # A size that is not known yet is a negative number.
+            # A size that is not known yet is negative.
             shape = [max(size, 1) for size in tensor.shape]
             check_tensor(site, "a value of it", shape, np.dtype(tensor.stored).itemsize)
             if site.operator in _WINDOWED and 0 in tensor.shape:
-                raise site.refuse("the shape of a value of it", list(tensor.shape), _NOT_EMPTY)
+                raise site.refuse("the shape of one of its values", list(tensor.shape), _NOT_EMPTY)
 
 
 _SIZES = (
@@ -190,5 +190,5 @@ def refuse_unsupported(operators: Mapping[Any, str]) -> None:
 
 
 def _has_sizes_of_data(operator: str) -> bool:
-    """Whether an operator that is left has a size that an input's value decides."""
+    """Whether an operator that remains after shape refinement has a size that an input's value decides."""
     return operator.partition(".")[2].startswith(("dynamic_", "real_dynamic_", "set_dimension_size"))

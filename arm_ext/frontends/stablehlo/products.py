@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO's dot_general and convolution with any order of axes, in the layouts that kernels support."""
+"""StableHLO's dot_general and convolution with any order of axes, in the layouts that the kernels support."""
 
 import math
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _product(
 
 @dataclass(frozen=True)
 class _Side:
-    """An operand of a product, and its axes that are counted along, and summed over."""
+    """An operand of a product, its batch axes and its contracted axes."""
 
     held: Value
     batch: list[int]
@@ -73,7 +73,7 @@ class _Side:
 
     @property
     def free(self) -> list[int]:
-        """The axes that are neither batch nor summed axes."""
+        """The axes that are neither batch axes nor contracted axes."""
         return [axis for axis in range(len(self.held.shape)) if axis not in (*self.batch, *self.summed)]
 
     @property
@@ -81,16 +81,16 @@ class _Side:
         return self.held.constant() is not None
 
     def moves(self, right: "_Side") -> tuple[bool, bool]:
-        """Return whether this operand as the left one, and `right` as the right one, need a transpose."""
+        """Return whether this operand, as the left one, and `right`, as the right one, need a transpose."""
         orders = [*self.batch, *self.free, *self.summed], [*right.batch, *right.summed, *right.free]
         return orders[0] != sorted(orders[0]), orders[1] != sorted(orders[1])
 
 
 def _multiplied(t: Translator, a: _Side, b: _Side, dtype: str) -> Expr:
-    """Emit the product; its axes are those of the batch, then the left operand's, then the right one's."""
+    """Emit the product; its axes are the batch axes, then the left operand's free axes, then the right one's."""
     lead, rows = _sizes(a.held.shape, a.batch), _sizes(a.held.shape, a.free)
     columns, k = _sizes(b.held.shape, b.free), math.prod(_sizes(a.held.shape, a.summed))
-    # Without a batch, the left operand may have any number of axes.
+    # Without batch axes, the left operand may have any number of axes.
     flat = [math.prod(rows)] if lead else rows or [1]
     x = t.reshaped(t.permuted(a.held.full, [*a.batch, *a.free, *a.summed]), [*lead, *flat, k])
     w = t.permuted(b.held.full, [*b.batch, *b.summed, *b.free])
@@ -99,13 +99,13 @@ def _multiplied(t: Translator, a: _Side, b: _Side, dtype: str) -> Expr:
     return t.reshaped(y, [*lead, *rows, *columns])
 
 
-# Axes of batch, channels and space; of weights: of output channels, input channels and space.
+# Axes of batch, channels and space; for weights: of output channels, input channels and space.
 Axes = tuple[int, int, list[int]]
 
 
 @dataclass(frozen=True)
 class _Convolution:
-    """Parameters of a convolution; tuples have an element for each spatial axis.
+    """Parameters of a convolution; each tuple has one element per spatial axis.
 
     Attributes:
         strides: Elements from one window to the next.
@@ -164,10 +164,10 @@ def _convolution(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
 def _direct_convolution(
     t: Translator, x: Expr, w: Expr, axes: tuple[Axes, Axes], c: _Convolution, last: bool, dtype: str
 ) -> Expr:
-    """Emit a convolution of data whose channels come last or first."""
+    """Emit a convolution of data in a channels-last or channels-first layout."""
     source, kernel = axes
     rank, low, high = len(c.strides), c.low, c.high
-    # The window's padding can neither insert elements between the data's nor be negative, so that is done before.
+    # Relax's padding is not negative, and has no gaps between elements of the data: such padding is emitted before.
     if max(c.gaps) > 1 or min(*low, *high) < 0:
         before, behind, between = ([0] * (rank + 2) for _ in range(3))
         for k, axis in enumerate(source[2]):
@@ -191,7 +191,7 @@ def _direct_convolution(
 
 
 def _layout(axes: Axes, rank: int, last: bool) -> tuple[list[int], str]:
-    """Return the data's axes in the order of a layout, and its name: channels last where they are, else first."""
+    """Return the data's axes in the order of a layout, and the layout's name: channels last or channels first."""
     letters = "DHW"[-rank:]
     return ([axes[0], *axes[2], axes[1]], f"N{letters}C") if last else ([*axes[:2], *axes[2]], f"NC{letters}")
 
@@ -209,7 +209,7 @@ def _transposed_convolution(
     strides: Sequence[int],
     margins: list[int],
 ) -> Expr:
-    """Emit a convolution of data with zeros between its elements as a transposed convolution, which skips them."""
+    """Emit a convolution of data that has zeros between its elements as a transposed convolution, which skips them."""
     source, kernel = axes
     rank = len(strides)
     w = flipped(t, w, kernel[2])
@@ -226,7 +226,7 @@ def _transposed_convolution(
 
 
 def _ordered(t: Translator, y: Expr, order: Axes, target: Axes, shape: Sequence[int]) -> Value:
-    """Bring a result's axes to the order that the model has them in."""
+    """Permute a result's axes to the order in which the model has them."""
     have = [order[0], order[1], *order[2]]
     want = [target[0], target[1], *target[2]]
     axes = [0] * len(have)

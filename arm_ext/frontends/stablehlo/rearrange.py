@@ -64,7 +64,7 @@ def sliced(
     limit: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Expr:
-    """Return the slice from `start` to `limit`; axes that are whole are not sliced."""
+    """Return the slice from `start` to `limit`; no slice is emitted for axes that stay complete."""
     sizes = [int(n) for n in x.ty.shape]
     steps = strides or [1] * len(sizes)
     cut = [a for a, n in enumerate(sizes) if (start[a], limit[a], steps[a]) != (0, n, 1)]
@@ -151,7 +151,7 @@ def _spread(t: Translator, x: Expr, number: float, axis: int, gap: int) -> Expr:
 
 def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Expr:
     dtype = str(x.ty.dtype)
-    if dtype == "bool":  # TVM's pad would turn Booleans into integers
+    if dtype == "bool":  # TVM's pad would convert Booleans to integers
         return t.emit(
             R.astype(t.emit(R.nn.pad(t.emit(R.astype(x, "int8")), widths, "constant", number)), dtype)
         )
@@ -166,15 +166,17 @@ def _bitcast(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         return operands
     if constant is not None:
         whole = np.broadcast_to(constant, x.shape).tobytes()
-        # Sizes may differ: a Boolean is one byte here, and a quantised value is held as the float that it represents.
+        # Sizes in bytes may differ: here a Boolean is one byte, and a quantised value is the float that it
+        # represents.
         if len(whole) != math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize:
             raise ModelError(
-                f"it takes the bits of {op.operands[0].type} as {op.results[0].type}, which has another number of them"
+                f"it reinterprets the bits of {op.operands[0].type} as {op.results[0].type}, which has another "
+                "number of bits"
             )
         return [t.keep(np.frombuffer(whole, tensor.dtype).reshape(tensor.shape))]
     if np.dtype(tensor.dtype).itemsize != np.dtype(x.dtype).itemsize:
         raise ModelError(
-            f"it takes the bits of {x.dtype} as {tensor.dtype}, which has another number of them"
+            f"it reinterprets the bits of {x.dtype} as {tensor.dtype}, which has another number of bits"
         )
 
     def bits(data: te.Tensor) -> te.Tensor:
@@ -188,7 +190,7 @@ def _set_dimension_size(t: Translator, op: Any, operands: list[Value]) -> list[V
     (axis,) = ints(op, "dimension")
     if size.scalar() != x.shape[axis]:
         raise ModelError(
-            f"it gives axis {axis} of {x.shape[axis]} elements another size at run time, which is not supported"
+            f"it changes the size of axis {axis}, which is {x.shape[axis]}, at run time, which is not supported"
         )
     return [x]
 

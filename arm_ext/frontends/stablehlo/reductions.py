@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of StableHLO along whole axes.
+"""StableHLO's reductions along complete axes.
 
 A region combines two elements: one operator, or the choice of the greater or the lesser with its index.
 """
@@ -24,7 +24,7 @@ R = relax.op
 
 @dataclass(frozen=True)
 class Reducer:
-    """The operator of a reduction, for whole axes and for two tensors.
+    """A reduction's operator in two forms: along axes of a tensor, and elementwise for two tensors.
 
     Attributes:
         whole: Reduces a tensor along axes.
@@ -59,7 +59,7 @@ _REDUCERS = {
     "stablehlo.minimum": MINIMUM,
     "stablehlo.multiply": PRODUCT,
 }
-# Reducers of Booleans, which TVM reduces as integers.
+# Reducers of Booleans; TVM reduces Booleans as integers.
 _LOGICAL = {
     "stablehlo.add": MAXIMUM,
     "stablehlo.and": MINIMUM,
@@ -71,7 +71,7 @@ _LOGICAL = {
 
 
 def reducer_for(op: Any, dtype: str) -> Reducer:
-    """Return the operator of a reduction.
+    """Return the reducer that the block of a reduction computes.
 
     Raises:
         ModelError: The reduction is not supported.
@@ -80,13 +80,13 @@ def reducer_for(op: Any, dtype: str) -> Reducer:
     table = _LOGICAL if dtype == "bool" else _REDUCERS
     if name not in table:
         raise ModelError(
-            f"it joins elements of {dtype} by {name or 'a function of its own'}, which is not supported"
+            f"it combines elements of {dtype} by {name or 'a custom function'}, which is not supported"
         )
     return table[name]
 
 
 def is_neutral(initial: Value, reducer: Reducer) -> bool:
-    """Whether a reduction's initial value is the neutral element."""
+    """Whether a reduction's initial value is the reducer's neutral element."""
     dtype = np.dtype(initial.dtype)
     return initial.scalar() == reducer.neutral(dtype)
 
@@ -124,7 +124,7 @@ def _least(a: Any, i: Any, b: Any, j: Any) -> tuple[Any, Any]:
 
 
 def _indexed(t: Translator, op: Any, operands: list[Value], axes: list[int]) -> list[Value]:
-    """Emit the greatest or least element and the first index that has it."""
+    """Emit the maximum or minimum along an axis, and the first index that has it."""
     block = op.regions[0].blocks[0]
     if len(operands) != 4 or len(axes) != 1:
         raise ModelError(
@@ -137,11 +137,11 @@ def _indexed(t: Translator, op: Any, operands: list[Value], axes: list[int]) -> 
     found = [kind for kind in kinds if behaves(block, dtypes, kind[0])]
     if not found:
         raise ModelError(
-            "it joins elements with indices by a function of its own; only maximum and minimum are supported"
+            "it combines elements with indices by a custom function; only maximum and minimum are supported"
         )
     _, reducer, places = found[0]
     if not is_neutral(initial, reducer) or not counts(indices, axes[0]):
-        raise ModelError("it is no search for the greatest or least element along an axis")
+        raise ModelError("it does not search for the maximum or minimum along an axis")
     left = tuple(axis for axis in range(len(x.shape)) if axis != axes[0])
     shape = tuple(x.shape[axis] for axis in left)
     data = x.full

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference outputs of a StableHLO program by XLA on the CPU. Needs jax, which compiling a program does not."""
+"""Reference outputs of a StableHLO program from XLA on the CPU. Needs jax, which compilation does not."""
 
 import importlib.metadata
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of StableHLO operators in numpy: to fold loop counters, and to recognise what regions compute.
+"""Evaluation of StableHLO operators in numpy, to fold loop counters and to recognise the function of a region.
 
 A region (a comparator, a reducer) is recognised by its results for a few numbers, not by its form, which changes with
 the version of the exporter.
@@ -72,7 +72,7 @@ def total_order(x: Array) -> Array:
     if x.dtype.kind not in "fV":
         return x
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
-    # Among negative numbers, the greater number has the smaller bit pattern.
+    # Among negative numbers, the one closer to zero has the smaller bit pattern.
     return np.asarray(np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits))
 
 
@@ -97,7 +97,7 @@ def compute(op: Any, operands: Sequence[Array]) -> Array:
 
 
 def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:
-    """Compute the results of a region's block for arguments; None if it contains an unsupported operator."""
+    """Return a block's results for arguments; None if it contains an unsupported operator."""
     *operators, last = block.operations
     values = evaluate_operators(operators, dict(zip(block.arguments, arguments, strict=True)))
     if values is None:
@@ -108,7 +108,7 @@ def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:
 
 
 def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most: int) -> int | None:
-    """Return the constant number of iterations of a loop; None if it is unknown or above `most`.
+    """Return a loop's constant number of iterations; None if it is unknown or above `most`.
 
     Args:
         condition: Block that gives whether there is another turn.
@@ -131,7 +131,7 @@ def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most:
 
 
 def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: int) -> bool:
-    """Whether a loop that counts by a constant step up or down to a bound has more than `most` iterations.
+    """Whether a loop that counts by a constant step to a bound has more than `most` iterations.
 
     Args:
         condition: Block that computes whether there is another iteration.
@@ -165,7 +165,7 @@ def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: in
 
 @dataclass(frozen=True)
 class _Counted:
-    """The part of a loop that decides the number of iterations.
+    """The states of a loop, and the operators on them, that decide its number of iterations.
 
     Attributes:
         condition: Block that computes whether there is another iteration.
@@ -192,12 +192,12 @@ class _Counted:
             wanted |= read
 
     def goes_on(self, known: Mapping[int, Array | None]) -> bool | None:
-        """Whether there is another iteration; None if unknown."""
+        """Whether another iteration follows; None if that is unknown."""
         found = _given(self.condition, self.tests, known, _results(self.condition))
         return None if found is None else bool(found[0].all())
 
     def after(self, known: Mapping[int, Array | None]) -> dict[int, Array | None] | None:
-        """Return the states after an iteration, or None if they cannot be computed."""
+        """Return the states after an iteration; None if they cannot be computed."""
         ends = _results(self.body)
         found = _given(self.body, self.steps, known, [ends[k] for k in known])
         return None if found is None else dict(zip(known, found, strict=True))
@@ -208,7 +208,7 @@ def _results(block: Any) -> list[Any]:
 
 
 def _needed(block: Any, values: Sequence[Any]) -> tuple[list[Any], set[int]]:
-    """Return the operators of a block that values depend on, and the indices of the arguments that these read."""
+    """Return the operators that a block's values depend on, and the indices of the block arguments that they read."""
     needed, operators = set(values), []
     for op in reversed(list(block.operations)[:-1]):
         if not needed.isdisjoint(op.results):
@@ -220,7 +220,7 @@ def _needed(block: Any, values: Sequence[Any]) -> tuple[list[Any], set[int]]:
 def _given(
     block: Any, operators: Sequence[Any], known: Mapping[int, Array | None], wanted: Sequence[Any]
 ) -> list[Array] | None:
-    """Return values of a block, or None if they cannot be computed."""
+    """Return the values `wanted` of a block, or None if they cannot be computed."""
     arguments = {block.arguments[k]: value for k, value in known.items() if value is not None}
     values = evaluate_operators(operators, arguments) if len(arguments) == len(known) else None
     found = [] if values is None else [_value(v, values) for v in wanted]
@@ -229,7 +229,7 @@ def _given(
 
 
 def evaluate_operators(operators: Sequence[Any], values: dict[Any, Array]) -> dict[Any, Array] | None:
-    """Return the values of elementwise operators and the given ones; None if an operator is unsupported."""
+    """Return the given values and the results of elementwise operators; None if an operator is unsupported."""
     values = dict(values)
     for op in operators:
         if op.operation.name == "stablehlo.constant":
@@ -255,7 +255,7 @@ def _value(value: Any, known: dict[Any, Array]) -> Array | None:
 
 
 def reducer_of(block: Any) -> str | None:
-    """Return the one operator that a block applies to its two arguments, or None."""
+    """Return the only operator of a block, if it is applied to the block's two arguments; else None."""
     first, *others = block.operations
     if len(others) != 1 or set(first.operands) != set(block.arguments):
         return None
@@ -264,7 +264,7 @@ def reducer_of(block: Any) -> str | None:
 
 
 def behaves(block: Any, dtypes: Sequence[str], wanted: Callable[..., Iterable[Any]]) -> bool:
-    """Whether a block computes the same as a function, tested for all combinations of a few numbers.
+    """Whether a block computes the same function as `wanted`, tested for all combinations of a few numbers.
 
     Args:
         block: Block of a region.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO's sort, whose comparison is a region that is recognised by evaluating it for a few numbers."""
+"""StableHLO's sort: its comparison is a region, recognised by evaluating it for a few numbers."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from relay_passes.canonicalize.define_sorts import gathered, keys
 
 R = relax.op
 
-# Most operands of a sort: its comparator is tried with all combinations of a few numbers.
+# Maximum number of operands of a sort: its comparator is tested with all combinations of a few numbers.
 _MAX_SORTED = 3
 
-# Numbers that a comparator is tried with, by prefix of the dtype.
+# Numbers with which a comparator is tested, by prefix of the dtype.
 _FLOATS = (-np.nan, -np.inf, -1.0, -0.0, 0.0, 1.0, np.nan)
 _NUMBERS: dict[str, Sequence[float]] = {
     "bool": (0, 1),
@@ -69,14 +69,14 @@ def _sort(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
 
 
 def total_order(t: Translator, x: Expr) -> Expr:
-    """Return integers that compare as floats do by their total order; other numbers as they are."""
+    """Return integers that compare as floats do in their total order; return integers unchanged."""
     if "float" not in str(x.ty.dtype):
         return x
     return t.emit(t.builder.call_te(keys, x, True, primfunc_name_hint="keys"))
 
 
 def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) -> Expr:
-    """Return the indices that sort by the first key, and among equals by the next.
+    """Return the indices that sort by the first key, and equal elements by the next key.
 
     A stable sort by each key, the last key first, gives that order.
     """
@@ -90,7 +90,7 @@ def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) ->
 
 
 def _order(op: Any, operands: list[Value]) -> _Order:
-    """Return what a sort compares by, found by evaluating its comparator for all combinations of a few numbers."""
+    """Return the order that a sort's comparator implements, found by evaluating it for a few numbers."""
     count = len(operands)
     choices = [[key] for key in range(count)] + [list(range(n)) for n in range(2, count + 1)]
     if count <= _MAX_SORTED:
@@ -102,12 +102,12 @@ def _order(op: Any, operands: list[Value]) -> _Order:
                 if results is not None and np.all(results[0] == _before(pairs, descending)):
                     return _Order(keys, descending, kind == "total")
     raise ModelError(
-        f"it orders {count} tensors by a comparison that is not supported; < and > of some of them are"
+        f"it sorts {count} tensors by an unsupported comparison; supported are < and > of one or more of them"
     )
 
 
 def _tried(dtypes: Sequence[str]) -> list[Array]:
-    """Return a left and a right argument for each dtype; together they have all combinations of a few numbers."""
+    """Return two test arguments for each dtype; together they contain all combinations of a few numbers."""
     numbers = [_NUMBERS[kind] for dtype in dtypes for kind in _NUMBERS if dtype.startswith(kind)]
     combined = np.meshgrid(*(each for each in numbers for _ in range(2)), indexing="ij")
     wanted = [np.dtype(dtype) for dtype in dtypes for _ in range(2)]
@@ -115,7 +115,7 @@ def _tried(dtypes: Sequence[str]) -> list[Array]:
 
 
 def _canonical(x: Array) -> Array:
-    """Return integers that compare as floats do if -0 equals 0 and each NaN is above all numbers, as JAX sorts."""
+    """Return integers that compare as floats do if -0 equals 0 and NaN is above all numbers, as in JAX's sort."""
     if x.dtype.kind not in "fV":
         return x
     with np.errstate(invalid="ignore"):
@@ -132,7 +132,7 @@ _ORDERS: dict[str, Callable[[Array], Array]] = {
 
 
 def _before(pairs: Sequence[Sequence[Array]], descending: bool) -> Array:
-    """Return whether the first argument comes before the second: by the first key, if equal by the next."""
+    """Return whether the first argument precedes the second: compared by the first key, and if equal by the next."""
     before, same = np.array(False), np.array(True)
     with np.errstate(invalid="ignore"):
         for left, right in pairs:

@@ -19,7 +19,7 @@ from relay_passes.ir.sources import name_bindings
 
 Convert = Callable[["Translator", Any, list[Value]], list[Value]]
 
-# Stored type of quantised sums of products, which is wider than `relax.quantize` knows.
+# Dtype in which quantised sums of products are stored; it is wider than `relax.quantize` supports.
 _SUMS = "int32"
 
 
@@ -52,7 +52,7 @@ class Translator(Graph):
         named: Mapping[str, Convert],
         nodes: Mapping[Any, str],
     ) -> None:
-        """Prepare for a module.
+        """Prepare for the translation of a module.
 
         Args:
             module: A module with static shapes.
@@ -73,7 +73,7 @@ class Translator(Graph):
         self._depth = 0
 
     def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Value]]) -> Callee:
-        """Add a function for the operators that the block converts; it returns a tuple, or its only result.
+        """Add a function with the operators that `convert` emits; it returns a tuple, or its only result.
 
         Args:
             symbol: Name of the function.
@@ -83,7 +83,10 @@ class Translator(Graph):
         return self.program.function(symbol, params, lambda builder: self.inside(builder, convert))
 
     def inside(self, builder: relax.BlockBuilder, convert: Callable[[], Sequence[Value]]) -> list[Expr]:
-        """Convert operators in another builder's dataflow block, with values of its own; return the results."""
+        """Emit operators in another builder's dataflow block and in a scope of values of its own.
+
+        Return the results.
+        """
         outer = self.builder, dict(self.values)
         self.builder = builder
         results = [result.full for result in convert()]
@@ -111,7 +114,8 @@ class Translator(Graph):
         """
         if self._depth > MOST_NESTED:
             raise ModelError(
-                f"its branches, loops and calls are nested more than {MOST_NESTED} deep, the most that is compiled"
+                f"its branches, loops and calls are nested more than {MOST_NESTED} deep, the maximum that can be "
+                "compiled"
             )
         self._depth += 1
         self.values.update(zip(block.arguments, arguments, strict=True))
@@ -149,7 +153,7 @@ class Translator(Graph):
             self.values[result] = held
 
     def _without_elements(self, op: Any) -> list[Value | Complex] | None:
-        """Return constants for results that all have no elements, which Relax's operators cannot reshape; else None."""
+        """Return constants if all results have no elements, which Relax's operators cannot reshape; else None."""
         tensors = [tensor_of(result.type) for result in op.results]
         if not tensors or any(x is None or x.is_complex or 0 not in x.shape for x in tensors):
             return None
@@ -172,7 +176,7 @@ class Translator(Graph):
             )
 
     def _real(self, held: Value, tensor: Tensor | None) -> Value:
-        """Return the real numbers that integers of a quantised type stand for."""
+        """Return the real numbers that the integers of a quantised tensor represent."""
         if tensor is None or tensor.uniform is None:
             return held
         if tensor.uniform.stored == _SUMS:
@@ -189,7 +193,7 @@ class Translator(Graph):
         return self._rescaled(relax.op.quantize, held, tensor.uniform, tensor.uniform.stored)
 
     def _stored_sum(self, held: Value, uniform: Uniform) -> Value:
-        """Return the integers of sums of products; operators on these integers read the real numbers directly."""
+        """Return the integers of sums of products; operators that read them get the real numbers instead."""
         scale, zero = self._parameters(uniform, len(held.shape))
         steps = self.emit(relax.op.round(self.emit(relax.op.divide(held.full, scale))))
         sums = self.hold(relax.op.add(self.emit(relax.op.astype(steps, _SUMS)), zero))
@@ -203,7 +207,7 @@ class Translator(Graph):
 
     @staticmethod
     def _parameters(uniform: Uniform, rank: int) -> tuple[Expr, Expr]:
-        """Return scales and zero points, broadcast along all other axes."""
+        """Return scales and zero points in a shape that broadcasts along all other axes."""
         sizes = [1] * rank if uniform.axis is not None else []
         if uniform.axis is not None:
             sizes[uniform.axis] = len(uniform.scales)
@@ -224,5 +228,5 @@ class Translator(Graph):
 
 
 def functions_of(module: Any) -> dict[str, Any]:
-    """Return a module's functions by name."""
+    """Return a module's functions: name → function."""
     return {word(op, "sym_name"): op for op in module.body.operations if op.operation.name == "func.func"}

@@ -28,13 +28,13 @@ from arm_ext.frontends.stablehlo.translator import Convert, Translator
 
 R = relax.op
 
-# Most elements of a window, each of which becomes a call; larger windows are not used for pooling.
+# Maximum number of elements of a window, each of which becomes a call; larger windows occur only in pools.
 _MAX_TAPS = 256
 
 
 @dataclass(frozen=True)
 class _Window:
-    """The window of a reduction, a number an axis each.
+    """The window of a reduction, with one number per axis in each field.
 
     Attributes:
         sizes: Number of elements that are reduced.
@@ -54,7 +54,7 @@ class _Window:
 
     @property
     def moving(self) -> list[int]:
-        """The axes along which the window is not trivial."""
+        """The axes along which the window has more than one element, a stride or padding."""
         plain = (1, 1, 1, 0, 0)
         numbers = zip(self.sizes, self.strides, self.gaps, self.low, self.high, strict=True)
         return [axis for axis, values in enumerate(numbers) if values != plain]
@@ -67,7 +67,7 @@ def _reduce_window(t: Translator, op: Any, operands: list[Value]) -> list[Value]
     reducer, rank = reducer_for(op, x.dtype), len(x.shape)
     if not is_neutral(initial, reducer):
         raise ModelError(
-            f"it starts from {initial.scalar()}, which changes the result; only a neutral start is supported"
+            f"its initial value {initial.scalar()} changes the result; only the reducer's neutral element is supported"
         )
     pads = ints(op, "padding", (0,) * 2 * rank)
     names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
@@ -87,7 +87,7 @@ def _reduce_window(t: Translator, op: Any, operands: list[Value]) -> list[Value]
 
 
 def _cumulative(t: Translator, x: Expr, w: _Window, reducer: Reducer) -> Expr | None:
-    """Emit a cumulative reduction, forward or backward, if the windows are one; else return None."""
+    """Emit a cumulative reduction, forward or backward; return None if the windows do not form one."""
     size = [int(n) for n in x.ty.shape]
     if len(w.moving) != 1:
         return None
@@ -105,7 +105,7 @@ def _cumulative(t: Translator, x: Expr, w: _Window, reducer: Reducer) -> Expr | 
     return y if ahead else flipped(t, y, [axis])
 
 
-# Axes of images in the two layouts.
+# Axes of an image in each of the two layouts.
 _IMAGES = {"NHWC": (1, 2), "NCHW": (2, 3)}
 
 
@@ -139,9 +139,11 @@ def _pooled(t: Translator, x: Expr, w: _Window, reducer: Reducer) -> Expr | None
 def _tapped(
     t: Translator, x: Expr, w: _Window, reducer: Reducer, number: float, shape: Sequence[int]
 ) -> Expr:
-    """Emit the reduction as the combination of one strided slice for each position in the window."""
+    """Emit the reduction of one strided slice for each position in the window."""
     if math.prod(w.sizes) > _MAX_TAPS:
-        raise ModelError(f"its window of {list(w.sizes)} has more than {_MAX_TAPS} elements and is no pool")
+        raise ModelError(
+            f"its window of {list(w.sizes)} has more than {_MAX_TAPS} elements, and it is not a pool"
+        )
     x = padded(t, x, number, w.low, w.high, [gap - 1 for gap in w.gaps])
     total: Expr | None = None
     for tap in itertools.product(*(range(size) for size in w.sizes)):

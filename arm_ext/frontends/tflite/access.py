@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors of a TFLite graph, as our converters and upstream's see them."""
+"""The tensors of a TFLite graph, as seen by this package's converters and by TVM's."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _QUANTIZED_TYPES = (tflite.TensorType.INT8, tflite.TensorType.UINT8, tflite.Tens
 
 @dataclass
 class Whole:
-    """State that the converters of a model's graphs share.
+    """State that is shared by the converters of a model's graphs.
 
     Attributes:
         model: The parsed file.
@@ -61,7 +61,7 @@ class Whole:
 
 
 class Access(OperatorConverter):  # type: ignore[misc]
-    """The tensors of one graph: constants, and the values computed so far.
+    """The tensors of one graph: constants, and values of operators that have been converted.
 
     Attributes:
         whole: State shared with the converters of the model's other graphs.
@@ -72,19 +72,19 @@ class Access(OperatorConverter):  # type: ignore[misc]
         super().__init__(whole.model, whole.model.Subgraphs(graph), ExprTable(), builder)
         self.whole = whole
         self.values: dict[int, relax.Expr] = {}
-        # Tensor → the value that the current operator's converter sees instead.
+        # Tensor → the value that replaces it for the current operator's converter.
         self._shown: dict[int, relax.Expr] = {}
         self._computes_in_integers = False
 
     def value(self, tensor: int) -> relax.Expr:
-        """Return a tensor's value, in its own dtype; a constant if it is one."""
+        """Return a tensor's value in its own dtype; a tensor of the file becomes a constant."""
         if tensor not in self.values:
             (wrapper,) = self._tensors([tensor])
             self.values[tensor] = constant(self.integers(wrapper))
         return self.values[tensor]
 
     def known(self, tensor: int) -> npt.NDArray[Any] | None:
-        """Return the elements of a constant tensor that is not quantised; None for others."""
+        """Return the elements of a constant tensor that is not quantised; None for other tensors."""
         if tensor < 0 or (found := self.tensor(tensor)).qnn_params:
             return None
         if tensor not in self.values and 0 in (shape := shape_of(found)):  # the file stores no bytes for it
@@ -94,7 +94,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return np.asarray(self.get_tensor_value(found))
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        """Return a tensor's shape: that of its value once it has one."""
+        """Return a tensor's shape: that of its value, or the declared one if the value is not computed yet."""
         return shape_of(self.tensor(tensor))
 
     def is_known(self, tensor: int) -> bool:
@@ -102,7 +102,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return tensor in self.values or self._is_constant(self.tensor(tensor))
 
     def show(self, tensor: int, value: relax.Expr) -> None:
-        """Let the current operator's converter see another value of a tensor."""
+        """Replace a tensor by another value for the current operator's converter."""
         self._shown[tensor] = self.bb.emit(value)
 
     def tensor(self, number: int) -> Any:
@@ -110,15 +110,16 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return self._tensors([number])[0]
 
     def integers(self, tensor: Any) -> npt.NDArray[Any]:
-        """Return a constant's elements as stored, 4-bit ones as int8."""
+        """Return a constant's elements as stored; 4-bit elements as int8."""
         held = self.values.get(tensor.tensor_idx)
         if isinstance(held, Constant):
             return np.asarray(held.value.numpy())
         if not tensor.buffer.DataLength():
             if math.prod(shape_of(tensor)):
                 raise ModelError(
-                    f"it reads '{_name(tensor)}', which is no constant, no input of the model and no result of an "
-                    "operator before it"
+                    f"it reads '{_name(tensor)}', which is neither a constant nor an input of the model nor the "
+                    "result of an "
+                    "earlier operator"
                 )
             return np.zeros(shape_of(tensor), self.get_tensor_type_as_numpy(tensor))
         if tensor.tensor.Type() == tflite.TensorType.INT4:
@@ -126,14 +127,14 @@ class Access(OperatorConverter):  # type: ignore[misc]
         value: npt.NDArray[Any] = super().get_tensor_value(tensor)
         return value
 
-    # The methods below override those that upstream's converters call.
+    # The methods below override methods that TVM's converters call.
 
     def get_op_code_str(self, op: Any) -> str:
-        """Return an operator's name; upstream lacks those of most custom operators."""
+        """Return an operator's name; TVM's method lacks the names of most custom operators."""
         return operator_name(self.whole.model, op)
 
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
-        """Return tensors, with quantised ones shown as float."""
+        """Return tensors; quantised ones have the type float32."""
         return [
             TensorWrapper(t.tensor_idx, ShownTensor(t.tensor, tflite.TensorType.FLOAT32), t.buffer)
             if t.qnn_params
@@ -142,14 +143,14 @@ class Access(OperatorConverter):  # type: ignore[misc]
         ]
 
     def get_input_tensors(self, op: Any) -> list[Any]:
-        """Return an operator's inputs, without an absent bias."""
+        """Return an operator's input tensors; an absent bias is left out."""
         tensors = self.get_tensors(op.InputsAsNumpy())
         if self.get_op_code_str(op) in BIASED and tensors[-1].tensor_idx < 0:
             tensors.pop()
         return tensors
 
     def has_expr(self, input_tensor_idx: int) -> bool:
-        """Whether a tensor is not a plain constant."""
+        """Whether a tensor is computed or quantised, so that its value is not a plain constant."""
         if input_tensor_idx < 0:
             return False
         (tensor,) = self._tensors([input_tensor_idx])
@@ -180,11 +181,11 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return value
 
     def _indices_or_empty(self, indices: Any) -> Any:
-        """Return a list of tensor numbers; [] for a list absent in the file, for which flatbuffers returns 0."""
+        """Return a list of tensor numbers; [] if the file has no list, for which flatbuffers returns 0."""
         return [] if indices is None or isinstance(indices, int) else indices
 
     def _tensors(self, indices: Any) -> list[Any]:
-        """Return tensors of the file; those with a scale that are not quantised are shown without it."""
+        """Return tensors of the file with the shapes of their values; float tensors that are computed have no scale."""
         tensors: list[Any] = super().get_tensors(indices)
         for t in tensors:
             if t.tensor_idx < 0:

@@ -17,7 +17,7 @@ _OPERATORS: dict[int, str] = {
 
 
 def operator_name(model: Any, op: Any) -> str:
-    """Return the operator's name in TFLite's schema; for a custom one its own name after "CUSTOM."."""
+    """Return the operator's name in TFLite's schema; for a custom operator, "CUSTOM." and its own name."""
     code = model.OperatorCodes(op.OpcodeIndex())
     # Older files have the operator's number in the older, narrower field only.
     number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())

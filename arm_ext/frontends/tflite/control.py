@@ -25,7 +25,7 @@ from arm_ext.frontends.tflite.graphs import COMPOSITE, called
 from arm_ext.frontends.tflite.operands import Convert
 from arm_ext.frontends.tflite.resources import assigned, handles
 
-# Operators too expensive, or possibly endless, to be computed for a branch that is not taken.
+# Operators that are too expensive, or may not terminate, to be computed for a branch that is not taken.
 _HEAVY = (
     "BATCH_MATMUL",
     "BIDIRECTIONAL_SEQUENCE_LSTM",
@@ -44,7 +44,7 @@ _HEAVY = (
 
 @dataclass(frozen=True)
 class _Runs:
-    """The graphs that an operator runs, and what they read and change beside their inputs.
+    """The graphs that an operator runs, their inputs, and the variables that they use and assign.
 
     Attributes:
         c: The converter of the operator's graph.
@@ -62,7 +62,7 @@ class _Runs:
 
     @classmethod
     def of(cls, c: Any, graphs: tuple[int, ...], inputs: list[Expr]) -> "_Runs":
-        """Read the graphs.
+        """Find the variables that the graphs use and assign.
 
         Raises:
             ModelError: One of them assigns a variable that has no value yet.
@@ -74,7 +74,7 @@ class _Runs:
         changed = [name for name in names if name in found or "" in found]
         if new := [name for name in changed if name not in c.whole.variables]:
             raise ModelError(
-                f"a graph that it runs assigns the variable '{new[0]}', which has no value before"
+                f"a graph that it runs assigns the variable '{new[0]}', which has no initial value"
             )
         return cls(c, graphs, inputs, [name for name in names if name in c.whole.variables], changed)
 
@@ -85,7 +85,7 @@ class _Runs:
         variables: Sequence[Expr],
         builder: relax.BlockBuilder | None = None,
     ) -> tuple[list[Expr], list[Expr]]:
-        """Inline a graph; return its outputs, and what the used variables are then.
+        """Inline a graph; return its outputs and the values of the used variables after it.
 
         Args:
             graph: Number of the graph.
@@ -101,16 +101,16 @@ class _Runs:
         return outputs, after
 
     def held(self) -> list[Expr]:
-        """Return what the used variables are before the operator."""
+        """Return the values of the used variables before the operator."""
         return [self.c.whole.variables[name] for name in self.used]
 
     def after(self, variables: Sequence[Expr]) -> None:
-        """Set the used variables."""
+        """Set the values of the used variables after the operator."""
         self.c.whole.variables.update(zip(self.used, variables, strict=True))
 
 
 def _reached(c: Any, graphs: Sequence[int]) -> list[int]:
-    """Return the numbers of graphs and of those that they run."""
+    """Return the numbers of the given graphs and of all graphs that they run."""
     found = list(dict.fromkeys(graphs))
     for number in found:
         for op in c.whole.operators[number].values():
@@ -119,7 +119,7 @@ def _reached(c: Any, graphs: Sequence[int]) -> list[int]:
 
 
 def _operators(c: Any, graphs: Sequence[int]) -> Iterator[str]:
-    """Yield the kinds of the operators in graphs and in those that they run."""
+    """Yield the names of the operators in the given graphs and in all graphs that they run."""
     for number in _reached(c, graphs):
         yield from (operator_name(c.whole.model, op) for op in c.whole.operators[number].values())
 
@@ -133,7 +133,7 @@ def _result(values: list[Expr]) -> Any:
 
 
 def _fields(c: Any, value: Expr) -> list[Expr]:
-    """Return the fields of a call's tuple, or its only result."""
+    """Bind a call; return the fields of its tuple, or its only result."""
     value = c.bb.emit(value)
     if not isinstance(value.ty, relax.TupleType):
         return [value]
@@ -151,7 +151,7 @@ def _while(c: Any, op: Any) -> Any:
 
 
 def _unrolled(runs: _Runs) -> list[Expr] | None:
-    """Return the values after a short loop whose number of rounds constants decide; None of others."""
+    """Return the values after a short loop whose number of iterations is constant; None for other loops."""
     condition, body = runs.graphs
     size = sum(1 for _ in _operators(runs.c, runs.graphs))
     state, variables = runs.inputs, runs.held()
@@ -167,7 +167,7 @@ def _unrolled(runs: _Runs) -> list[Expr] | None:
 
 
 def _loop(runs: _Runs) -> list[Expr]:
-    """Return the values after a loop that is repeated at run time.
+    """Return the values after a loop whose condition is computed at run time.
 
     Inputs that a round passes on as they are, and variables that it only reads, are read from outside of the loop.
     """
@@ -177,7 +177,7 @@ def _loop(runs: _Runs) -> list[Expr]:
     (begins,), _ = runs.run(condition, runs.inputs, runs.held())
 
     def mixed(states: Sequence[Expr], read: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-        """Return inputs and variables, of which some are states."""
+        """Merge states with values read from outside; return the inputs and the variables of an iteration."""
         sources = (iter(read), iter(states))
         values = [next(sources[is_one]) for is_one in is_state]
         return values[: len(runs.inputs)], values[len(runs.inputs) :]
@@ -197,7 +197,7 @@ def _loop(runs: _Runs) -> list[Expr]:
 
 
 def _changes(c: Any, body: int) -> list[bool]:
-    """Return for each input of a round whether the round changes it."""
+    """Return, for each input of the loop's body, whether an iteration changes it."""
     graph = c.whole.model.Subgraphs(body)
     pairs = zip(graph.InputsAsNumpy(), graph.OutputsAsNumpy(), strict=True)
     return [int(before) != int(after) for before, after in pairs]
@@ -221,7 +221,7 @@ def _if(c: Any, op: Any) -> Any:
 
 
 def _both_branches(runs: _Runs, chosen: Expr) -> list[Expr]:
-    """Compute both branches; return the outputs and the used variables of the one that is chosen."""
+    """Compute both branches; return the outputs and used variables of the branch that is chosen."""
     yes, no = (
         [*outputs, *held] for outputs, held in (runs.run(k, runs.inputs, runs.held()) for k in runs.graphs)
     )
@@ -230,7 +230,7 @@ def _both_branches(runs: _Runs, chosen: Expr) -> list[Expr]:
 
 
 def _one_branch(runs: _Runs, chosen: Expr) -> list[Expr]:
-    """Run one branch; return its outputs and the used variables."""
+    """Run one branch at run time; return its outputs and the used variables."""
     c, held = runs.c, runs.held()
     changes = [name in runs.changed for name in runs.used]
 

@@ -27,7 +27,7 @@ from arm_ext.frontends.tflite.operators import OWN
 from arm_ext.frontends.tflite.sixteen_bits import SIXTEEN_BITS, is_of_16_bits
 from arm_ext.frontends.tflite.tensors import constant, is_complex, signature_of, static_shape
 
-# Input numbers of data, weight and bias, of the operators that LiteRT takes in a hybrid form.
+# Input numbers of data, weight and bias, for the operators that LiteRT supports in a hybrid form.
 _WEIGHTED = {
     "BATCH_MATMUL": (0, 1, 2),
     **{op: BIASED[op] for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")},
@@ -44,7 +44,7 @@ class QdqConverter(Access):
     def run(
         self, graph: int, inputs: Sequence[relax.Expr], builder: relax.BlockBuilder | None = None
     ) -> list[relax.Expr]:
-        """Inline another graph of the model for input values, in this builder or another; return its output values."""
+        """Inline another graph of the model for input values, in this builder or another; return its outputs."""
         caller = self.whole.node
         other = QdqConverter(self.whole, builder or self.bb, graph)
         outputs = other.results(inputs)
@@ -93,7 +93,7 @@ class QdqConverter(Access):
             self._bind(tensor, result if len(outputs) == 1 else result[number])
 
     def _custom(self, op: Any, code: str, name: str) -> Any:
-        """Convert an operator by a plugin, which sees quantised values as dequantised float32."""
+        """Convert an operator by a plugin's converter, which gets quantised values dequantised to float32."""
         options = op.CustomOptionsAsNumpy()
         attributes = {"custom_options": b"" if isinstance(options, int) else options.tobytes()}
         inputs = [
@@ -103,7 +103,10 @@ class QdqConverter(Access):
         return values[0] if len(values) == 1 else values
 
     def _scale_bias(self, op: Any, data: int, weight: int, bias: int) -> None:
-        """Give a bias the scale that it is meant to have, fl(xs * ws): the file's may be a bit off, or missing."""
+        """Give a bias the scale fl(xs * ws) of the accumulators.
+
+        The scale in the file may be inexact or missing.
+        """
         inputs = op.InputsAsNumpy()
         if len(inputs) <= bias or inputs[bias] < 0:
             return
@@ -120,7 +123,10 @@ class QdqConverter(Access):
         self.show(b.tensor_idx, relax.op.dequantize(*operands, axis=0))
 
     def _hybrid(self, op: Any, code: str) -> relax.Expr | None:
-        """Convert an operator with float data and 8-bit weights; None if TVM converts it with rounded data."""
+        """Convert an operator with float data and 8-bit weights.
+
+        None if TVM's converter does, perhaps with rounded data.
+        """
         numbers, inputs = _WEIGHTED.get(code), op.InputsAsNumpy()
         if numbers is None or self._computes_in_integers:
             return None
@@ -134,10 +140,10 @@ class QdqConverter(Access):
 
     def _bind(self, tensor: Any, value: relax.Expr) -> None:
         value, dtype = self.bb.normalize(value), self.get_tensor_type_str(tensor.tensor.Type())
-        # A value is already quantised if it was computed in LiteRT's integers.
+        # Values that were computed in LiteRT's integers are quantised already.
         if tensor.qnn_params and str(value.ty.dtype) != dtype:
             value = self.bb.normalize(self.quantize(value, tensor))
-        # Indices are int64 in Relax.
+        # TVM's converters use int64 for indices.
         if str(value.ty.dtype) == "int64" and dtype == "int32":
             value = relax.op.astype(value, dtype)
         if isinstance(value, Constant):
@@ -151,7 +157,7 @@ class QdqConverter(Access):
     def _check(self, tensor: Any, variable: relax.Var) -> None:
         shape, dtype = shape_of(tensor), self.get_tensor_type_str(tensor.tensor.Type())
         found = static_shape(variable) or ()
-        # In old files, tensors whose size LiteRT decides at run time have no shape.
+        # In old files, tensors whose size LiteRT determines at run time have no shape.
         if found and not shape:
             shape = found
         if is_complex(tensor):
@@ -162,4 +168,4 @@ class QdqConverter(Access):
         if is_complex(tensor):
             shape = (*shape, 2)
         if (declared := str(relax.TensorType(shape, dtype))) != str(variable.ty):
-            raise ModelError(f"its result would be {variable.ty}, and the model declares {declared}")
+            raise ModelError(f"its result would be {variable.ty}, but the model declares {declared}")

@@ -36,11 +36,11 @@ def detection_postprocess(c: Any, op: Any) -> relax.Expr:
     most, own = int(options["max_detections"]), int(options["num_classes"])
     if shape_of(scores)[0] != 1 or not 0 < most <= count or classes - own not in (0, 1):
         raise ModelError(
-            f"it is supported for 1 image, at most {count} detections of {count} boxes and {classes} classes or one "
-            f"less; it has {shape_of(scores)[0]}, {most} and {own}"
+            f"it has {shape_of(scores)[0]} images, {most} detections and {own} classes; supported are 1 image, at most "
+            f"{count} detections (one per box), and {classes} classes or one less"
         )
     boxes = c.bb.emit(_decoded(c, data_of(c, places), c.get_tensor_value(anchors), options))
-    # Scores before the first class are those of the background.
+    # If there is one more score than classes, the first score is that of the background.
     by_class = _R.strided_slice(data_of(c, scores), [2], [classes - own], [classes])
     by_class = c.bb.emit(_R.permute_dims(by_class, [0, 2, 1]))
     best, limit = by_class, int(options.get("detections_per_class", most))
@@ -72,7 +72,7 @@ def detection_postprocess(c: Any, op: Any) -> relax.Expr:
 def _decoded(
     c: Any, places: relax.Expr, anchors: np.ndarray[Any, Any], options: dict[str, Any]
 ) -> relax.Expr:
-    """Emit the edges [1, n, 4] of boxes, from offsets [1, n, 4] and anchors [n, 4], both by centre and size."""
+    """Emit box edges [1, n, 4] from offsets [1, n, 4] and anchors [n, 4]; these hold a centre and a size each."""
     scales = np.array([float(options[name]) for name in _SCALES], np.float32)
     centre, size = (np.asarray(part, np.float32) for part in (anchors[:, :_CENTRE], anchors[:, _CENTRE:]))
     scaled = c.bb.emit(_R.divide(places, relax.const(scales)))
@@ -83,7 +83,7 @@ def _decoded(
 
 
 def _written(c: Any, most: int, total: relax.Expr, found: tuple[relax.Expr, ...]) -> relax.Expr:
-    """Emit the outputs, with 0 after the last detection."""
+    """Emit the outputs, filled with 0 after the last detection."""
     boxes, box, label, score = found
     count = c.bb.emit(_R.minimum(_R.reshape(total, (1,)), relax.const([most], "int64")))
     real = c.bb.emit(_R.less(relax.const(np.arange(most), "int64"), count))

@@ -37,7 +37,7 @@ _EXP_OF_EIGHTH, _THIRD, _48_OVER_17, _32_OVER_17 = 1895147668, 715827883, 151587
 
 
 def multiplier_of(real: float) -> tuple[int, int]:
-    """Return a scale as a 31-bit multiplier and a power of 2."""
+    """Return a scale as a 31-bit multiplier and an exponent of 2."""
     if real == 0:
         return 0, 0
     fraction, shift = math.frexp(real)
@@ -50,7 +50,7 @@ def multiplier_of(real: float) -> tuple[int, int]:
 
 
 def scale_of(first: float, second: float, by: float) -> float:
-    """Return a product of scales divided by another, rounded to float32 at each step."""
+    """Return first · second / by, rounded to float32 after each step."""
     return float(np.float32(first) * np.float32(second) / np.float32(by))
 
 
@@ -61,7 +61,7 @@ def every_value() -> Integers:
 
 @cache
 def fixed_logistic() -> npt.NDArray[np.int16]:
-    """Return the logistic of each int16 value with 3 integer bits; the results have no integer bits."""
+    """Return the logistic function of each int16 value with 3 integer bits; the results have no integer bits."""
     x = every_value()
     reciprocal = _saturated(_reciprocal(_exp(-np.abs(x), 3)) << 1)
     result = np.where(x > 0, reciprocal, MOST - reciprocal)
@@ -70,16 +70,16 @@ def fixed_logistic() -> npt.NDArray[np.int16]:
 
 @cache
 def fixed_tanh(integer_bits: int) -> npt.NDArray[np.int16]:
-    """Return the tanh of each int16 value with that many integer bits; the result has none."""
+    """Return the tanh of each int16 value with `integer_bits` integer bits; the results have no integer bits."""
     x = every_value()
-    # tanh(x) = (1 - e) / (1 + e), e = exp(-2x): a bit more is integer.
+    # tanh(x) = (1 - e) / (1 + e), e = exp(-2x): 2x has one more integer bit than x.
     reciprocal = _reciprocal(_exp(-np.abs(x), integer_bits + 1))
     result = _saturated((reciprocal - 2**13) << 2)
     return np.where(x == 0, 0, np.where(x < 0, -result, result)).astype(np.int16)
 
 
 def sigmoid_table() -> Integers:
-    """Return the logistic of k / 24 for k from 0 to 255, with 16 fractional bits, and a final 1.
+    """Return the logistic function of k / 24 for k from 0 to 255, with 16 fractional bits, and a final 1.
 
     The entries minimise the error of linear interpolation.
     """
@@ -97,7 +97,7 @@ def table_of(
     high: float,
     scale: float,
 ) -> npt.NDArray[np.int16]:
-    """Return 513 values of a function between two arguments, in units of a scale.
+    """Return 513 values of a function from `low` to `high`, in units of a scale, for linear interpolation.
 
     Each is moved by half of what a straight line to the next is off in the middle.
     """
@@ -145,13 +145,13 @@ def _exp(x: Integers, integer_bits: int) -> Integers:
         bit = fraction + exponent
         if integer_bits > exponent and bit >= 0:
             result = np.where((near - x) >> bit & 1, _times(result, _narrow(multiplier)), result)
-    # For smaller x the exponents are beyond the table; the result is 0.
+    # For smaller x, the table has no entries; the result is 0.
     result = np.where(x < -(_SMALLEST << fraction), 0, result)
     return np.where(x == 0, MOST, result)
 
 
 def _exp_within_quarter(x: Integers) -> Integers:
-    """Return exp(x) for x in [-1/4, 0): Taylor's series of the fourth degree around -1/8."""
+    """Return exp(x) for x in [-1/4, 0), by a Taylor polynomial of degree 4 around -1/8."""
     x = x + (1 << 12)
     square = _times(x, x)
     cube, fourth = _times(square, x), _times(square, square)
@@ -161,7 +161,7 @@ def _exp_within_quarter(x: Integers) -> Integers:
 
 
 def _reciprocal(x: Integers) -> Integers:
-    """Return 2 / (1 + x) for x in 0 ... 1, with 2 integer bits, by Newton's division."""
+    """Return 2 / (1 + x) for x from 0 to 1, with 2 integer bits, by Newton's division."""
     half = (x + MOST + 1) >> 1
     y = _narrow(_48_OVER_17) + _times(half, _narrow(-_32_OVER_17))
     for _ in range(_NEWTON_STEPS):

@@ -32,7 +32,7 @@ _ACTIVATED = {
 
 
 def folded(c: Any, op: Any, code: str) -> list[_Array] | None:
-    """Return the results of an operator with known inputs, if it computes shapes or sizes; else None.
+    """Return an operator's results if its inputs are known and it computes shapes or sizes; else None.
 
     Args:
         c: A `QdqConverter`.

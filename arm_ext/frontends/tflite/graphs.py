@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which graphs of a model its operators run, and limits on these."""
+"""The graphs of a TFLite model that its operators run, and limits of their number and nesting."""
 
 from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -25,7 +25,7 @@ def called(op: Any, code: str) -> tuple[int, ...]:
 
 
 def graphs_of(model: Any, name_of: Callable[[Any, Any], str]) -> list[int]:
-    """Return the numbers of the graphs that a run may reach, the main graph first.
+    """Return the numbers of the graphs that a run may execute, the main graph first.
 
     Args:
         model: The parsed file.
@@ -40,14 +40,16 @@ def graphs_of(model: Any, name_of: Callable[[Any, Any], str]) -> list[int]:
         for op in (graph.Operators(k) for k in range(graph.OperatorsLength())):
             for other in called(op, name_of(model, op)):
                 if not 0 <= other < model.SubgraphsLength():
-                    raise ValueError(f"an operator runs graph {other} of {model.SubgraphsLength()}")
+                    raise ValueError(
+                        f"an operator runs graph {other}, but the model has {model.SubgraphsLength()} graphs"
+                    )
                 if other not in found:
                     found.append(other)
     return found
 
 
 def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
-    """Refuse graphs that run themselves, deep nesting, and too large expansions; unrolled loops count as one round.
+    """Refuse recursive graphs, deep nesting, and too large expansions; an unrolled loop counts as one iteration.
 
     Args:
         model: The parsed file.
@@ -65,7 +67,7 @@ def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
         order = [*TopologicalSorter(runs).static_order()]
     except CycleError as err:
         raise ModelError(
-            f"graph {err.args[1][0]} of the file runs itself, directly or by others: it has no end"
+            f"graph {err.args[1][0]} of the file runs itself, directly or by other graphs: it never ends"
         ) from err
     depths: dict[int, int] = {}
     sizes: dict[int, int] = {}
@@ -76,14 +78,14 @@ def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
     deepest = max(depths.values())
     if deepest > MOST_NESTED:
         raise ModelError(
-            f"{_deepest(model, depths, name_of)} runs graphs that run others inside each other, {deepest} of them, and "
-            f"{MOST_NESTED} can be compiled"
+            f"{_deepest(model, depths, name_of)} runs graphs that are nested {deepest} deep; at most "
+            f"{MOST_NESTED} levels can be compiled"
         )
     check_size(sizes[0])
 
 
 def _deepest(model: Any, depths: Mapping[int, int], name_of: Callable[[Any, Any], str]) -> str:
-    """Return the first graph's operator below which graphs are nested deepest, as messages name it."""
+    """Return, for messages, the main graph's first operator with the deepest nesting below it."""
     graph = model.Subgraphs(0)
     operators = [graph.Operators(k) for k in range(graph.OperatorsLength())]
 
@@ -96,14 +98,15 @@ def _deepest(model: Any, depths: Mapping[int, int], name_of: Callable[[Any, Any]
 
 
 def check_size(count: int) -> None:
-    """Refuse more operators than can be compiled, with the graphs that they run written out.
+    """Refuse more operators than can be compiled, counted with all graphs inlined.
 
     Raises:
         ModelError: There are more operators than the limit.
     """
     if count > MOST_CALLS:
         raise ModelError(
-            f"it has {count} operators or more with its graphs and loops written out, and {MOST_CALLS} can be compiled"
+            f"with its graphs inlined and its loops unrolled it has at least {count} operators; at most "
+            f"{MOST_CALLS} can be compiled"
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of float data and 8-bit weights (hybrid, dynamic-range models), computed as LiteRT's default kernels do.
+"""Operators on float data and 8-bit weights (hybrid, dynamic-range models), computed as by LiteRT's default kernels.
 
     FULLY_CONNECTED(x, w int8)  →  float(matmul(q - z, w)) * s * scale + bias
     CONV_2D(x, w int8)          →  conv2d((q - z) * s, dequantize(w)) + bias
@@ -28,7 +28,7 @@ _WEIGHT_TYPES = (tflite.TensorType.INT8, tflite.TensorType.INT4)
 
 
 def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None:
-    """Return the product of float data by constant weights of 8 bits or less, computed in integers, or None.
+    """Return the product of float data and constant weights of at most 8 bits, computed in integers; None for others.
 
     Args:
         c: A `QdqConverter`.
@@ -79,7 +79,7 @@ def _is_hybrid(data: Any, weight: Any) -> bool:
 
 
 def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
-    """Return the quantised and dequantised data of a float product with constant 8-bit weights, or None.
+    """Return float data rounded to 8 bits, for a product with constant 8-bit weights; None for other operators.
 
     Args:
         c: A `QdqConverter`.
@@ -101,26 +101,26 @@ def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
         return _by_reciprocal(value, (-2,) if adjoint else (-1,))
     if code == "CONV_2D" and _is_matrix_product(c, op, data, weight):
         return _by_reciprocal(value, (-1,))
-    # XNNPACK has no depthwise convolution of this kind; it is left to LiteRT's own kernel.
+    # XNNPACK has no depthwise convolution of this kind, so LiteRT's own kernel runs.
     return (_by_step if code == "DEPTHWISE_CONV_2D" else _by_reciprocal)(value, (1, 2, 3))
 
 
 def _is_matrix_product(c: Any, op: Any, data: Any, weight: Any) -> bool:
-    """Whether a convolution is of single pixels, which XNNPACK takes for rows of a matrix."""
+    """Whether a convolution has a 1 x 1 kernel, so that XNNPACK computes it as a matrix product."""
     options = options_of(op, tflite.Conv2DOptions)
     _, *window, depth = shape_of(weight)
     return (*window, options.StrideH(), options.StrideW()) == (1, 1, 1, 1) and depth == shape_of(data)[-1]
 
 
 def _range(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr]:
-    """Emit the smallest and the largest value, 0 included."""
+    """Emit the minimum and the maximum along axes, each with 0 included."""
     zero = relax.const(0.0, "float32")
     low = relax.op.minimum(relax.op.min(x, list(axes), keepdims=True), zero)
     return low, relax.op.maximum(relax.op.max(x, list(axes), keepdims=True), zero)
 
 
 def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """Return the real values of `_integers`."""
+    """Return the data rounded as `_integers` does, dequantised."""
     q, point, step = _integers(x, axes)
     return relax.op.multiply(relax.op.subtract(q, point), step)
 
@@ -137,7 +137,7 @@ def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Exp
         relax.op.equal(low, high), one, relax.op.divide(steps, relax.op.subtract(high, low))
     )
     below, above = (relax.op.multiply(end, unit) for end in (low, high))
-    # The zero point follows from that end of the range which gives the smaller rounding error.
+    # The zero point is derived from the end of the range that gives the smaller rounding error.
     errors = relax.op.add(relax.op.add(least, below), relax.op.add(most, above))
     point = relax.op.where(
         relax.op.greater(errors, zero), relax.op.subtract(least, below), relax.op.subtract(most, above)
@@ -149,7 +149,7 @@ def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Exp
 
 
 def _by_step(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """Emit LiteRT's own rounding of data.
+    """Emit data rounded as LiteRT's own kernels do, dequantised.
 
     Step and zero point are in binary64; the zero point is added first, then half is rounded away from zero.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite, float and quantised: checked, named and brought to QDQ form.
+"""Import of TFLite, float and quantised: models are checked, their operators named and converted to QDQ form.
 
 TFLite's operators have no names; each is known by that of its first output, up to the first ";": what follows names
 the nodes that the converter fused into it.
@@ -40,7 +40,7 @@ from arm_ext.frontends.tflite.tensors import constant, signature_of
 from arm_ext.frontends.tflite.variables import Variable, numbers_of, variables_of
 from relay_passes.programs.merge_modules import MAIN
 
-# Exceptions of reading a damaged flatbuffer, which has no checksums.
+# Exceptions that reading a damaged flatbuffer raises; flatbuffers have no checksums.
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)
 
 
@@ -120,12 +120,14 @@ def _read(path: Path) -> tuple[Any, str]:
     with path.open("rb") as file:
         start = file.read(8)
     if start[4:] != IDENTIFIER:
-        raise UsageError(f"{path}: not a TFLite model, which has '{IDENTIFIER.decode()}' at byte 4")
+        raise UsageError(
+            f"{path}: not a TFLite model: it lacks the identifier '{IDENTIFIER.decode()}' at byte 4"
+        )
     data = path.read_bytes()
     with _intact(path):
         model = tflite.Model.GetRootAsModel(data, 0)
         if model.SubgraphsLength() < 1:
-            raise UsageError(f"{path}: the model holds no graph")
+            raise UsageError(f"{path}: the model has no graph")
         for k in range(model.BuffersLength()):
             model.Buffers(k).DataAsNumpy()
     return model, hashlib.sha256(data).hexdigest()
@@ -165,7 +167,7 @@ def _convert(
     converter.values.update(zip(states, kept, strict=False))
     whole.variables.update(zip((r.name for r in resources), kept[len(states) :], strict=True))
     try:
-        # Upstream prints; stdout belongs to our result.
+        # Upstream prints to stdout, which is reserved for results.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with builder.function("main", params):

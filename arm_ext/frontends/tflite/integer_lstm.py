@@ -59,7 +59,7 @@ def integer_lstm(c: Any, op: Any, options: Any) -> relax.Expr:
 
 
 def _gates(o: Operands) -> list[int]:
-    """Return the gates that the LSTM has; one without an input gate uses 1 minus the forget gate."""
+    """Return the LSTM's gates; without an input gate, that gate is 1 minus the forget gate."""
     return [gate for gate in range(4) if o.has(_WEIGHTS + gate)]
 
 
@@ -68,7 +68,7 @@ def _units_of(o: Operands) -> int:
 
 
 def _products(o: Operands, first: int, data: float) -> tuple[Array, Array, list[float]]:
-    """Return weights [gates * hidden, ...] from input `first` on, biases, and each gate's scale of its products."""
+    """Return the weights [gates · hidden, ...] in inputs from `first` on, the biases, and each gate's product scale."""
     gates = _gates(o)
     weights = np.concatenate([o.integers(first + gate) for gate in gates])
     biases = np.concatenate([o.integers(_BIASES + gate) for gate in gates])
@@ -76,7 +76,7 @@ def _products(o: Operands, first: int, data: float) -> tuple[Array, Array, list[
 
 
 def _lstm(o: Operands, data: list[float], hidden: tuple[float, int], options: Any) -> IntegerLstm:
-    """Return the parameters of each step.
+    """Return the LSTM's parameters that are the same in each step.
 
     Args:
         o: Operands of the operator.
@@ -111,7 +111,7 @@ def _scale(real: float) -> Scale:
 
 
 def _constants(o: Operands, lstm: IntegerLstm) -> Constants:
-    """Return weights, with zero points in the offsets, and tables."""
+    """Return the LSTM's weights, the int32 offsets of its products (which include the zero points), and its tables."""
     weights = _products(o, _RECURRENT, 1.0)[0]
     tables = [
         fixed_point.fixed_logistic(),
@@ -131,36 +131,37 @@ def _constants(o: Operands, lstm: IntegerLstm) -> Constants:
 
 
 def _shift(weights: Array, zero_point: int) -> Array:
-    """Return minus the contribution of a zero point of the data to products with weights [columns, k]."""
+    """Return an offset for products with weights [columns, k] that cancels the zero point of the data."""
     return np.asarray(-zero_point * weights.sum(-1, dtype=np.int64), np.int32)
 
 
 def _units(limit: float, scale: float, dtype: str) -> int:
-    """Return a limit in units of a scale."""
+    """Return a clipping limit as an integer number of `scale` steps; 0 (no clipping) if it is not positive."""
     most = int(np.iinfo(dtype).max)
     return int(min(max(limit / scale, -most - 1), most)) if limit > 0 else 0
 
 
 def _check(o: Operands, op: Any, options: Any) -> None:
     if o.has(_NORMS + FORGET):
-        raise ModelError("its gates are normalised, which is not supported with data of 8 bits")
+        raise ModelError("its gates are normalised, which is not supported for 8-bit data")
     if options.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
         raise ModelError(
-            f"its activation is {options.FusedActivationFunction()}; with data of 8 bits it is tanh, 4"
+            f"its activation is {options.FusedActivationFunction()}; for 8-bit data only 4 (tanh) is supported"
         )
     if op.IntermediatesLength() <= _HIDDEN_PLACE:
         raise ModelError(
-            "it does not say how its output is quantised before a projection (its intermediates)"
+            "its intermediates, with the quantisation of its output before a projection, are missing"
         )
     if (
         o.tensor(0).tensor.Type() != tflite.TensorType.INT8
         or o.tensor(_CELL).tensor.Type() != tflite.TensorType.INT16
     ):
-        raise ModelError("its data are quantised otherwise than in int8, or its cell than in int16")
+        raise ModelError("its data is not quantised in int8, or its cell state not in int16")
     scale, zero_point = o.quantization(_CELL)
     bits = math.log2(scale)
     if zero_point or abs(bits - round(bits)) > fixed_point.ALMOST or FRACTION + round(bits) not in _TANH_BITS:
         raise ModelError(
-            f"its cell has scale {scale} and zero point {zero_point}; scales from 2^-15 to 2^-9 and zero point 0 are "
+            f"its cell state has scale {scale} and zero point {zero_point}; scales from 2^-15 to 2^-9 and zero "
+            "point 0 are "
             "supported"
         )

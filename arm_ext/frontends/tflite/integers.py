@@ -19,12 +19,12 @@ _INTERPOLATED = 7
 
 
 def whole(value: int | npt.NDArray[Any], dtype: str = "int32") -> relax.Expr:
-    """Return integers as a constant."""
+    """Return an integer or an array of integers as a constant."""
     return relax.const(np.asarray(value, dtype), dtype)
 
 
 def saturated(x: relax.Expr, dtype: str) -> relax.Expr:
-    """Saturate values to a narrower dtype."""
+    """Clip values to the range of a narrower dtype, and convert them to it."""
     limits = np.iinfo(dtype)
     wide = str(x.ty.dtype) if x.ty is not None else "int32"
     held = _R.minimum(_R.maximum(x, whole(limits.min, wide)), whole(limits.max, wide))
@@ -34,16 +34,16 @@ def saturated(x: relax.Expr, dtype: str) -> relax.Expr:
 def product(
     x: relax.Expr, zero_point: int, weights: npt.NDArray[Any], bias: npt.NDArray[Any] | None = None
 ) -> relax.Expr:
-    """Return int8 data times the transposed weights as int32, with the zero point subtracted and the bias added."""
+    """Return (x - zero_point) · weightsᵀ + bias as int32, for int8 data x."""
     matrix = np.ascontiguousarray(weights.T).astype(np.int32)
-    # Kernels are matched by these casts to the accumulators' dtype, which all front ends emit for integer products.
+    # Kernel patterns match these casts to the accumulators' dtype, which all front ends emit for integer products.
     total = _R.matmul(_R.astype(x, "int32"), relax.const(matrix), out_dtype="int32")
     shift = (0 if bias is None else bias) - zero_point * weights.sum(-1, dtype=np.int64)
     return _R.add(total, whole(shift)) if shift.any() else total
 
 
 def scaled(x: relax.Expr, scale: float | npt.NDArray[np.float64]) -> relax.Expr:
-    """Multiply int32 values by a scale, or one per element of the last axis, with LiteRT's rounding.
+    """Multiply int32 values by a scale, or by one scale per element of the last axis, rounded as in LiteRT.
 
     The multiplication by 31 bits rounds half up, a further shift half away from 0.
     """
@@ -69,7 +69,7 @@ def shifted(x: relax.Expr, bits: int, dtype: str = "int32") -> relax.Expr:
 
 
 def look_up(table: npt.NDArray[Any], places: relax.Expr) -> relax.Expr:
-    """Return table entries as int32; indices must be in bounds."""
+    """Return table entries at indices as int32; indices must be in bounds."""
     return _R.astype(take(relax.const(table), places, 0), "int32")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of TFLite's options, of inputs that are constants, and of scales."""
+"""Limits of TFLite's options, constant inputs and scales."""
 
 import math
 from typing import Any
@@ -25,10 +25,10 @@ _OPTIONS: dict[str, Limit] = {
     **dict.fromkeys(("StrideW", "StrideH", "DilationWFactor", "DilationHFactor", "StrideD"), COUNT),
     **dict.fromkeys(("FilterWidth", "FilterHeight", "NumSplits", "Num", "ValuesCount"), COUNT),
     "BlockSize": BLOCK,
-    "DepthMultiplier": SIZE,  # 0 where it follows from the weights
+    "DepthMultiplier": SIZE,  # 0 if the weights determine it
     "Radius": SIZE,
 }
-# (Operator, number of an input) → its name and what it can be, where it is constant.
+# (Operator, number of an input) → the input's name and its limit, checked if the input is constant.
 _INPUTS: dict[tuple[str, int], tuple[str, Limit]] = {
     ("BATCH_TO_SPACE_ND", 1): ("block shape", BLOCK),
     ("BATCH_TO_SPACE_ND", 2): ("crops", SIZE),
@@ -51,7 +51,7 @@ _INPUTS: dict[tuple[str, int], tuple[str, Limit]] = {
     ("TOPK_V2", 1): ("k", SIZE),
     ("TRANSPOSE_CONV", 0): ("output shape", COUNT),
 }
-# (Operator, number of an input) → number of the input whose axes it names.
+# (Operator, number of an input that holds axes) → number of the input whose axes they are.
 _AXES = {
     ("ARG_MAX", 1): 0,
     ("ARG_MIN", 1): 0,
@@ -63,7 +63,7 @@ _AXES = {
     ("SPLIT_V", 2): 0,
     ("SUM", 1): 0,
 }
-# Operators whose second input is an order of axes, or an axis of the result.
+# Operators whose second input is a permutation of axes, or an axis of the result.
 _ORDERS = frozenset(("EXPAND_DIMS", "TRANSPOSE"))
 # Operators whose option names an axis of their first input.
 _AXIS_OF_INPUT = frozenset(("CONCATENATION", "GATHER", "UNPACK"))
@@ -101,7 +101,7 @@ def _refer(of: str, what: str, number: int, least: int, count: int) -> None:
 
 
 def check_operator(c: Any, op: Any, code: str, node: str) -> None:
-    """Refuse an operator's numbers that are beyond their limits.
+    """Refuse an operator whose options or constant inputs exceed their limits.
 
     Args:
         c: A `QdqConverter`.
@@ -144,7 +144,7 @@ def check_operator(c: Any, op: Any, code: str, node: str) -> None:
 
 
 def _options_of(op: Any) -> Any:
-    """Return the options of an operator, of whatever type; None if it has none."""
+    """Return the options of an operator, whatever their type; None if it has none."""
     table, kind = op.BuiltinOptions(), _OPTION_NAMES.get(op.BuiltinOptionsType(), "NONE")
     if table is None or not hasattr(tflite, kind):
         return None
@@ -166,6 +166,6 @@ def check_scales(graph: Any) -> None:
         if wrong := [scale for scale in values if not (math.isfinite(scale) and scale > 0)]:
             name = (tensor.Name() or b"").decode(errors="replace")
             raise ModelError(
-                f"tensor '{name}' has the scale {wrong[0]}, and a scale must be finite and above 0: quantise the model "
+                f"tensor '{name}' has the scale {wrong[0]}; a scale must be finite and above 0: quantise the model "
                 "again, with samples whose values at this tensor are"
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators that move elements, in forms for which TVM has no converter.
+"""TFLite operators that move elements, in variants for which TVM has no converter.
 
 They see float tensors only; see `converter`.
 """
@@ -17,7 +17,7 @@ _REFLECT, _SYMMETRIC = 0, 1
 
 
 def _gather(c: Any, op: Any) -> relax.Expr:
-    """Convert GATHER, with batch axes that data and indices share; negative axes count from the end."""
+    """Convert GATHER, in which data and indices may share batch axes; negative axes count from the end."""
     options = options_of(op, tflite.GatherOptions)
     x, places = c.get_input_tensors(op)
     rank, count = len(shape_of(x)), len(shape_of(places))
@@ -42,7 +42,7 @@ def _gather_nd(c: Any, op: Any) -> relax.Expr:
 
 
 def _split_v(c: Any, op: Any) -> relax.Expr:
-    """Convert SPLIT_V by the outputs' shapes, since the model's sizes may have a -1."""
+    """Convert SPLIT_V by the outputs' shapes, since a -1 may stand for one of the sizes."""
     x, _, axis = c.get_input_tensors(op)
     along = int(c.get_tensor_value(axis))
     sizes = [shape_of(output)[along] for output in c.get_output_tensors(op)]
@@ -131,7 +131,10 @@ def _dynamic_update_slice(c: Any, op: Any) -> relax.Expr:
 
 
 def _scatter_nd(c: Any, op: Any) -> relax.Expr:
-    """Convert SCATTER_ND: sums of updates, elsewhere the stored integer 0, which need not represent the number 0."""
+    """Convert SCATTER_ND: updates of one index are summed.
+
+    Other elements are the integer 0, whatever the zero point.
+    """
     places, updates, _ = c.get_input_tensors(op)
     (output,) = c.get_output_tensors(op)
     value = data_of(c, updates)
@@ -175,7 +178,7 @@ def _matrix_set_diag(c: Any, op: Any) -> relax.Expr:
     *_, rows, columns = shape_of(x)
     least = min(rows, columns)
     if shape_of(diagonal)[-1] != least:
-        raise ModelError(f"its diagonal has {shape_of(diagonal)[-1]} elements; {least} are supported")
+        raise ModelError(f"its diagonal has {shape_of(diagonal)[-1]} elements; expected {least}")
     places = relax.const(np.minimum(np.arange(rows), least - 1))
     row = relax.op.expand_dims(take(data_of(c, diagonal), places, -1), -1)
     return relax.op.where(relax.const(np.eye(rows, columns, dtype=bool)), row, data_of(c, x))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of the TFLite converters."""
+"""Helpers for the operands of TFLite operators: options, shapes, values and fields of results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def options_of(op: Any, table: Any) -> Any:
     """
     found = op.BuiltinOptions()
     if found is None or op.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, table.__name__):
-        raise ModelError(f"it has no {table.__name__}, which its operator needs")
+        raise ModelError(f"it has no {table.__name__}, which the operator requires")
     options = table()
     options.Init(found.Bytes, found.Pos)
     return options
@@ -37,7 +37,7 @@ def shape_of(tensor: Any) -> tuple[int, ...]:
 
 
 def data_of(c: Any, tensor: Any) -> relax.Expr:
-    """Return a tensor's value, constant or not."""
+    """Return a tensor's value as a Relax expression; constants are allowed."""
     return c.bb.normalize(c.get_tensor_expr(tensor))
 
 
@@ -47,6 +47,6 @@ def take(x: relax.Expr, places: relax.Expr, axis: int) -> relax.Expr:
 
 
 def parts(c: Any, value: relax.Expr, count: int) -> relax.Expr:
-    """Return the result of a split: a tuple, or its only field."""
+    """Return the result of a split: a tuple, or the only field of a tuple of one."""
     value = c.bb.emit(value)
     return value if count > 1 else relax.TupleGetItem(value, 0)

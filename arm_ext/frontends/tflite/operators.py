@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators that TVM's converters misinterpret, or write in a form that cannot be lowered.
+"""TFLite operators that TVM's converters misinterpret, or convert to operators that cannot be lowered.
 
 They see float tensors only; see `converter`.
 """
@@ -44,7 +44,7 @@ def _dequantize(c: Any, op: Any) -> relax.Expr:
 
 
 def _quantize(c: Any, op: Any) -> relax.Expr:
-    """Emit a quantise between 8 bits and float like any operator; from and to 16 and 32 bits, in LiteRT's integers."""
+    """Emit a quantise between 8 bits and float as QDQ; from or to 16 and 32 bits in LiteRT's integer arithmetic."""
     x, y = c.tensor(op.Inputs(0)), c.tensor(op.Outputs(0))
     kinds = {x.tensor.Type(), y.tensor.Type()}
     is_own = c.whole.own_integers and tflite.TensorType.FLOAT32 not in kinds
@@ -58,10 +58,10 @@ def _quantize(c: Any, op: Any) -> relax.Expr:
 
 
 def _affine(tensor: Any) -> tuple[float, int]:
-    """Return scale and zero point of a tensor of any type."""
+    """Return scale and zero point of a tensor of any dtype."""
     found = tensor.Quantization()
     if found is None or found.ScaleLength() != 1:
-        raise ModelError("its data or its result has no scale, or several; one is supported")
+        raise ModelError("its data and its result must have one scale each; one of them has none or several")
     return float(found.Scale(0)), int(found.ZeroPoint(0)) if found.ZeroPointLength() else 0
 
 
@@ -84,7 +84,7 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
 
 
 def _prelu(c: Any, op: Any) -> relax.Expr:
-    """Convert PRELU with unflattened data: upstream's form keeps products from being fused with it."""
+    """Convert PRELU without flattening its data, as TVM's converter does: that would prevent fusion with a product."""
     data, slopes = c.get_input_tensors(op)
     if math.prod(shape_of(slopes)[:-1]) != 1 or not shape_of(slopes):
         return c.convert_prelu(op)
@@ -102,7 +102,7 @@ def _nms_v5(c: Any, op: Any) -> relax.Expr:
 
 
 def _places_from_0(c: Any, found: relax.Tuple) -> relax.Expr:
-    """Convert an operator whose indices after the last found box are 0; upstream has -1 there."""
+    """Replace indices of -1 by 0: TVM fills the indices after the last found box with -1, and TFLite with 0."""
     places, *others = found.fields
     return relax.Tuple(
         [relax.op.maximum(places, relax.const(0, str(c.bb.normalize(places).ty.dtype))), *others]
@@ -110,11 +110,11 @@ def _places_from_0(c: Any, found: relax.Tuple) -> relax.Expr:
 
 
 def _fully_connected(c: Any, op: Any) -> relax.Expr:
-    """Convert FULLY_CONNECTED, whose input upstream does not flatten."""
+    """Convert FULLY_CONNECTED; its input is flattened here, since TVM's converter does not."""
     data, weight = c.get_input_tensors(op)[:2]
     if weight.tensor.Type() == tflite.TensorType.INT4 and not weight.qnn_params:
         raise ModelError(
-            "its weights of 4 bits have a scale for each block of a row, which is not supported: quantise them with a "
+            "its 4-bit weights have one scale for each block of a row, which is not supported: quantise them with a "
             "scale for each row (per channel)"
         )
     (output,) = c.get_output_tensors(op)
@@ -133,7 +133,7 @@ def _where(c: Any, op: Any) -> relax.Expr:
 
 
 def _batch_matmul(c: Any, op: Any) -> relax.Expr:
-    """Convert BATCH_MATMUL; upstream reads the shape of a reshaped tensor before it is inferred."""
+    """Convert BATCH_MATMUL; TVM's converter reads the shape of a reshaped tensor before it is inferred."""
     options = options_of(op, tflite.BatchMatMulOptions)
     sides = [c.get_tensor_expr(tensor) for tensor in c.get_input_tensors(op)]
     for number, swapped in enumerate((options.AdjX(), options.AdjY())):
@@ -153,11 +153,11 @@ def _transpose_conv(c: Any, op: Any) -> relax.Expr:
 
 
 def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
-    """Convert MediaPipe's operator; its options are a padding, and strides along width and height, as int32."""
+    """Convert MediaPipe's operator; its options are the padding and the strides along width and height, as int32."""
     padding, *strides = (int(value) for value in op.CustomOptionsAsNumpy().view(np.int32))
     data, weight, *bias = c.get_input_tensors(op)
     kernel = (0, 0) if padding == _PADDING_SAME else shape_of(weight)[1:3]
-    # Upstream takes the sizes with channels last. With "VALID", a window wider than the stride adds the difference.
+    # TVM reads the sizes in NHWC order. With "VALID", a window wider than the stride adds the difference.
     rows, columns = (
         size * stride + max(window - stride, 0)
         for size, stride, window in zip(shape_of(data)[1:3], reversed(strides), kernel, strict=True)
@@ -167,7 +167,7 @@ def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
 
 
 def _transposed(c: Any, operands: Sequence[Any], wide: Sequence[int], strides: tuple[int, int]) -> relax.Expr:
-    """Convert a transposed convolution in NCHW; TVM's converter lacks activation and output padding."""
+    """Convert a transposed convolution in NCHW; TVM's converter supports neither activation nor output padding."""
     data, weight, *bias = operands
     sizes = zip(shape_of(data)[1:3], strides, shape_of(weight)[1:3], wide[1:3], strict=True)
     surplus = [(size - 1) * stride + kernel - out for size, stride, kernel, out in sizes]

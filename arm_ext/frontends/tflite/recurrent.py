@@ -74,7 +74,7 @@ def _rnn_direction(
 
 @dataclass(frozen=True)
 class _Lstm:
-    """Indices of an LSTM's inputs, by gate in the order input, forget, cell, output."""
+    """Input numbers of an LSTM, by gate in the order input, forget, cell, output."""
 
     weights: int
     recurrent: int
@@ -132,7 +132,7 @@ def _lstm_direction(
 
 
 def _is_plain(o: Operands, at: _Lstm, options: Any) -> bool:
-    """Whether `walk_steps` or `walk_steps_of_bytes` can compute an LSTM."""
+    """Whether `walk_steps` or `walk_steps_of_bytes` supports an LSTM."""
     weights = [first + gate for first in (at.weights, at.recurrent) for gate in range(4)]
     others = [*range(at.peephole, at.peephole + 3), at.projection, *range(at.norm, at.norm + 4)]
     activation = options.FusedActivationFunction()
@@ -170,7 +170,7 @@ def _float_operands(c: Any, op: Any) -> Operands:
     o = operands_of(c, op)
     if o.tensor(0).qnn_params:
         raise ModelError(
-            "its data are quantised; only float data are supported, with weights in float or 8 bits"
+            "its data is quantised; only float data is supported, with weights in float or 8 bits"
         )
     return o
 

@@ -38,13 +38,13 @@ def reference(
     try:
         return run_litert(model, inputs, variables), name
     except DiedError as err:
-        return [], f"{name} does not survive it: {err}"
+        return [], f"{name} crashes when it runs the model: {err}"
     except (RuntimeError, ValueError) as err:
         return [], f"{name} cannot run it: {str(err).strip().splitlines()[0]}"
 
 
 def _has_narrow_svdf(model: bytes) -> bool:
-    """Whether LiteRT would take an SVDF's state for one of twice its bytes, and write beyond it."""
+    """Whether a model has an SVDF with an 8-bit state, which LiteRT would treat as 16-bit and write out of bounds."""
     root = tflite.Model.GetRootAsModel(model, 0)
     graph = root.Subgraphs(0)
     operators = (graph.Operators(k) for k in range(graph.OperatorsLength()))
@@ -56,14 +56,14 @@ def _has_narrow_svdf(model: bytes) -> bool:
 
 
 def unreachable(_: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
-    """Return no outputs, and why there is no reference for a model with named variables."""
+    """Return no outputs, and the reason why a model with named variables has no reference."""
     return [], "LiteRT lets nobody set the variables that a model assigns by name"
 
 
 def run_litert(
     model: bytes, inputs: Sequence[npt.NDArray[Any]], variables: Sequence[int] = ()
 ) -> list[npt.NDArray[Any]]:
-    """Run a model once in a process of its own, on one thread, by the default kernels: XNNPACK's, where it has one.
+    """Run a model once in a child process, on one thread, by the default kernels: XNNPACK's, where it has one.
 
     Args:
         model: A TFLite file's bytes.
@@ -97,7 +97,7 @@ def _run(
 
 
 class Tensors:
-    """LiteRT on a model, in a process of its own, for any tensors of its first graph.
+    """Runs LiteRT on a model in a child process, and returns any tensors of its main graph.
 
     Raises:
         EnvError: LiteRT is not installed.
@@ -113,14 +113,14 @@ class Tensors:
                 f"{name}: TFLite models are compared with LiteRT, which is not installed: pip install {_LITERT}"
             ) from err
         if _has_narrow_svdf(model):
-            raise ModelError(f"{name}: {self.runtime} has no SVDF with a state of 8 bits")
+            raise ModelError(f"{name}: {self.runtime} does not support an SVDF with an 8-bit state")
         with self._refusing():
             self._run: Apart[_Job, dict[int, npt.NDArray[Any]]] = Apart(lambda: _Interpreter(model), "LiteRT")
 
     def __call__(
         self, inputs: Sequence[npt.NDArray[Any]], numbers: Sequence[int], before: Sequence[int] = ()
     ) -> dict[int, npt.NDArray[Any]]:
-        """Return tensors by their numbers, for inputs in the model's order.
+        """Return tensors by number, for inputs in the model's order.
 
         The model's variables keep their values from one call to the next.
 
@@ -137,7 +137,7 @@ class Tensors:
         try:
             yield
         except DiedError as err:
-            raise ModelError(f"{self._name}: {self.runtime} does not survive it: {err}") from err
+            raise ModelError(f"{self._name}: {self.runtime} crashes when it runs the model: {err}") from err
         except (RuntimeError, ValueError) as err:
             said = str(err).strip().splitlines()[0]
             raise ModelError(f"{self._name}: {self.runtime} cannot run it: {said}") from err
@@ -148,7 +148,7 @@ _Job = tuple[Sequence[npt.NDArray[Any]], Sequence[int], Sequence[int]]
 
 
 class _Interpreter:
-    """LiteRT's interpreter of a model, by its own kernels on one thread."""
+    """LiteRT's interpreter of a model on one thread, with LiteRT's own kernels instead of XNNPACK's."""
 
     def __init__(self, model: bytes) -> None:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -156,7 +156,7 @@ class _Interpreter:
         self._interpreter = Interpreter(
             model_content=model,
             num_threads=1,
-            # XNNPACK would not preserve tensors inside the parts of the graph that it runs.
+            # XNNPACK would not keep the tensors inside the parts of the graph that it runs.
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             experimental_preserve_all_tensors=True,
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named variables of a TFLite model: those that a run changes become states, the others constants.
+"""Named variables of a TFLite model: those that a run changes become states, and the others constants.
 
 VAR_HANDLE "s" → READ_VARIABLE; ASSIGN_VARIABLE    main(x, s) -> (y, s.next)
 CALL_ONCE                                          what a state begins with
@@ -45,14 +45,14 @@ class Resource:
 
     @property
     def state(self) -> State:
-        """The variable as a state."""
+        """Return the variable as a state of the imported model."""
         return State(self.spec.name, self.next.name, self.initial)
 
 
 def resources_of(
     model: Any, operators: Operators, initial: Mapping[str, npt.NDArray[Any]], taken: Collection[str]
 ) -> tuple[Resource, ...]:
-    """Return the variables that a run changes.
+    """Return the variables that a run changes, as resources with their initial values.
 
     Args:
         model: The parsed file.
@@ -70,7 +70,7 @@ def resources_of(
 
 
 def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
-    """Return the values that the graphs which run once assign to variables.
+    """Run the graphs that run once, and return the values that they assign to variables.
 
     Args:
         c: A `QdqConverter` for this alone.
@@ -100,13 +100,13 @@ def _run_once(model: Any, operators: Operators) -> set[int]:
 
 
 def handles(model: Any, operators: Operators) -> list[str]:
-    """Return the names of the variables that operators make handles of."""
+    """Return the names of the variables of all VAR_HANDLE operators."""
     every = (op for ops in operators.values() for op in ops.values())
     return [_name_of(op) for op in every if operator_name(model, op) == "VAR_HANDLE"]
 
 
 def assigned(model: Any, operators: Operators) -> set[str]:
-    """Return the names of variables that are assigned in a run; "" for one whose handle is made elsewhere."""
+    """Return the names of variables that a run assigns; "" stands for a variable whose handle comes from elsewhere."""
     once, names = _run_once(model, operators), set()
     for graph, ops in operators.items():
         made: dict[int, str] = {}
@@ -120,7 +120,7 @@ def assigned(model: Any, operators: Operators) -> set[str]:
 
 
 def first_reads(model: Any, operators: Mapping[str, Any]) -> dict[str, int]:
-    """Return for each variable that a graph reads the tensor with its value at the first READ_VARIABLE.
+    """Return, for each variable that a graph reads, the tensor that its first READ_VARIABLE computes.
 
     That is its value before the run, where the graph does not assign it before.
     """

@@ -46,7 +46,7 @@ Step = Callable[[relax.Expr, State], State]
 
 @dataclass(frozen=True)
 class Operands:
-    """The inputs of an operator over sequences."""
+    """The inputs of an operator over sequences, by their numbers."""
 
     c: Any
     numbers: Sequence[int]
@@ -74,7 +74,7 @@ class Operands:
         return quantization_of(self.tensor(at))
 
     def state(self, at: int) -> relax.Expr:
-        """Return the value of a state before the operator, in its own dtype."""
+        """Return the value that a state has before the operator, in its own dtype."""
         tensor = self.tensor(at)
         if not self.c.is_known(self.numbers[at]):
             name = self.c.get_tensor_type_str(tensor.tensor.Type())
@@ -82,7 +82,7 @@ class Operands:
         return self.c.bb.normalize(self.c.value(self.numbers[at]))
 
     def keep(self, at: int, value: relax.Expr) -> None:
-        """Set the value of a state after the operator."""
+        """Set the value that a state has after the operator."""
         value = self.c.bb.normalize(value)
         shape = shape_of(self.tensor(at))
         self.c.values[self.numbers[at]] = self.c.bb.emit(_R.reshape(value, shape))
@@ -98,7 +98,7 @@ class Operands:
         return np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places])
 
     def in_float(self, places: Sequence[int]) -> bool:
-        """Whether inputs are constants in float32."""
+        """Whether all given inputs are float32 constants."""
         return all(
             self.has(at)
             and self.tensor(at).buffer.DataLength() > 0
@@ -107,7 +107,7 @@ class Operands:
         )
 
     def in_bytes(self, places: Sequence[int]) -> bool:
-        """Whether the inputs are int8 constants, each with one scale and without zero point."""
+        """Whether all given inputs are int8 constants with one scale and without zero point."""
         return all(
             self.has(at)
             and self.tensor(at).buffer.DataLength() > 0
@@ -119,13 +119,13 @@ class Operands:
         )
 
     def bytes_of(self, places: Sequence[int]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-        """Return int8 constants side by side as columns [inputs, units], and the columns' scales."""
+        """Return int8 constants, concatenated to columns [inputs, units], and the scale of each column."""
         values = [self.integers(at) for at in places]
         scales = [np.full(len(v), self.quantization(at)[0]) for v, at in zip(values, places, strict=True)]
         return np.concatenate(values).T.copy(), np.concatenate(scales).astype(np.float32)
 
     def product(self, x: relax.Expr, places: Sequence[int]) -> relax.Expr:
-        """Return x times the transposed weights; x is quantised first if these have 8 bits."""
+        """Return x · weightsᵀ; for 8-bit weights, x is quantised first."""
         weights = np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places])
         if self.tensor(places[0]).qnn_params:
             x = rounded(x)
@@ -143,7 +143,7 @@ def quantization_of(tensor: Any) -> tuple[float, int]:
         ModelError: The tensor is quantised per channel, or not at all.
     """
     if not tensor.qnn_params:
-        raise ModelError("one of its tensors is not quantised, where others are")
+        raise ModelError("one of its tensors is not quantised, but others are")
     scale, zero_point = (tensor.qnn_params[key].value.numpy() for key in ("scale", "zero_point"))
     if scale.size != 1:
         raise ModelError(
@@ -158,13 +158,13 @@ def operands_of(c: Any, op: Any) -> Operands:
 
 
 def rounded(x: relax.Expr) -> relax.Expr:
-    """Round each row to 255 symmetric steps of its largest |x|, half away from 0."""
+    """Round each row to multiples of max |x| / 127, half away from 0."""
     whole, step = symmetric(x)
     return _R.multiply(whole, step)
 
 
 def symmetric(x: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
-    """Quantise rows to symmetric int8; return the integers as float32, and the scale of each row."""
+    """Quantise rows to symmetric int8; return the integers as float32, and one scale per row."""
     most = _R.max(_R.abs(x), [-1], keepdims=True)
     one, steps, half = (relax.const(v, "float32") for v in (1.0, _ROUNDED_TO, 0.5))
     most = _R.where(_R.equal(most, relax.const(0.0, "float32")), one, most)
@@ -180,14 +180,14 @@ def activation_of(number: int) -> Callable[[relax.Expr], relax.Expr]:
         ModelError: The activation is not supported.
     """
     if number not in _ACTIVATIONS:
-        raise ModelError(f"its activation {number} is none that an LSTM, RNN or SVDF has here")
+        raise ModelError(f"its activation {number} is not supported in an LSTM, RNN or SVDF")
     return _ACTIVATIONS[number]
 
 
 def run_steps(
     o: Operands, x: relax.Expr, states: Sequence[int], step: Step, *, time_major: bool, backward: bool = False
 ) -> relax.Expr:
-    """Unroll all steps, and update the states.
+    """Unroll all steps of an operator, and update its states.
 
     Args:
         o: Operands of the operator.
@@ -212,7 +212,7 @@ def run_steps(
 def walk_steps(
     o: Operands, cell: Cell, x: relax.Expr, weights: Weights, states: Sequence[int], *, time_major: bool
 ) -> relax.Expr:
-    """Emit all steps as one call, and update the states.
+    """Emit all steps of a cell as one call, and update the states.
 
     Args:
         o: Operands of the operator.
@@ -267,5 +267,5 @@ def _kept(o: Operands, walked: Walked, states: Sequence[int], *, time_major: boo
 
 
 def steps_first(c: Any, x: relax.Expr, *, time_major: bool) -> relax.Expr:
-    """Return an operator's data as [steps, batch, ...], or its result in the wanted order."""
+    """Swap the first two axes, steps and batch, unless `time_major`: to steps-first for data, and back for a result."""
     return x if time_major else c.bb.emit(_R.permute_dims(x, [1, 0, 2]))

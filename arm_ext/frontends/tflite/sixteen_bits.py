@@ -43,7 +43,7 @@ _GELU_CUBIC = 0.044715
 
 
 def is_of_16_bits(c: Any, op: Any) -> bool:
-    """Whether an operator's data and result are quantised in 16 bits around 0."""
+    """Whether an operator's data and result are quantised in 16 bits with zero point 0."""
     tensors = [c.tensor(op.Inputs(0)), c.tensor(op.Outputs(0))]
     return all(
         t.qnn_params and t.tensor.Type() == tflite.TensorType.INT16 and not _quantization(t)[1]
@@ -62,7 +62,7 @@ def _scales(c: Any, op: Any) -> tuple[float, float]:
 
 
 def _power_of_two(scale: float) -> int | None:
-    """Return n if a scale is 2**n times that of the fixed-point functions, else None."""
+    """Return n if a scale is 2**n times the scale of the fixed-point functions; None for other scales."""
     bits = math.log2(scale / _FIXED_SCALE)
     return round(bits) if abs(bits - round(bits)) < fixed_point.ALMOST else None
 
@@ -74,7 +74,7 @@ def _logistic(c: Any, op: Any) -> relax.Expr | None:
     data = c.value(op.Inputs(0))
     if _power_of_two(x) == 0:
         return of_each(fixed_point.fixed_logistic(), data)
-    # 16 fractional bits of the table and 9 of the interpolation, of which 15 stay.
+    # 16 fractional bits of the table and 9 bits of the interpolation give 25, of which 15 remain.
     return _between(c, data, x, 9, (0x7FFF << 10, 1 << 9, (1 << 25) + (1 << 9) - 1, 10))
 
 
@@ -93,7 +93,7 @@ def _tanh(c: Any, op: Any) -> relax.Expr | None:
 def _between(
     c: Any, data: relax.Expr, scale: float, bits: int, form: tuple[int, int, int, int]
 ) -> relax.Expr:
-    """Return a table of 256 entries interpolated at |data| / scale, mirrored for negative data.
+    """Return a 256-entry table interpolated at |data| / scale, and mirrored for negative data.
 
     Args:
         c: The converter.
@@ -137,7 +137,7 @@ def _softmax(c: Any, op: Any) -> relax.Expr | None:
     powers = c.bb.emit(interpolated(c, fixed_point.table_of(np.exp, _LEAST_EXPONENT, 0.0, _OUTPUT_SCALE), at))
     total = c.bb.emit(_R.sum(powers, [-1], keepdims=True))
     width = c.bb.emit(_bits(c, total))
-    # The sum as 1 + fraction, 16 bits of which are rounded from 30.
+    # The sum as 1 + fraction; the fraction is rounded from 30 to 16 bits.
     aligned = _R.left_shift(_R.astype(total, "int64"), _R.astype(_R.subtract(whole(31), width), "int64"))
     rounded = _R.right_shift(_R.add(aligned, whole(1 << 13, "int64")), whole(14, "int64"))
     at = _R.subtract(_R.astype(rounded, "int32"), whole((1 << 15) + (1 << 16)))
@@ -151,7 +151,7 @@ def _softmax(c: Any, op: Any) -> relax.Expr | None:
 
 
 def _bits(c: Any, x: relax.Expr) -> relax.Expr:
-    """Emit the number of bits of positive int32 values."""
+    """Emit the number of significant bits of positive int32 values."""
     count = whole(1)
     for bits in range(1, 31):
         count = c.bb.emit(_R.add(count, _R.astype(_R.greater_equal(x, whole(1 << bits)), "int32")))
@@ -166,7 +166,7 @@ def _gelu(c: Any, op: Any) -> Callable[[_Array, float], _Array]:
 
 
 def _positive(function: Callable[[_Array], _Array], otherwise: int) -> Callable[[_Array, float], _Array]:
-    """Return a function that gives `function` of positive numbers, and `otherwise` units of the result for others."""
+    """Return a function that applies `function` to positive numbers, and gives `otherwise` · scale for others."""
     return lambda x, scale: np.where(x > 0, function(np.where(x > 0, x, 1)), otherwise * scale)
 
 
@@ -182,7 +182,7 @@ def _tabulated(c: Any, op: Any) -> relax.Expr:
     x, y = _scales(c, op)
     function = _FUNCTIONS[c.get_op_code_str(op)](c, op)
     low, high = fixed_point.LEAST * x, fixed_point.MOST * x
-    # LiteRT's range of 65,536 units is 65,535 steps long.
+    # LiteRT computes a range of 65,536 units, but it has 65,535 steps.
     table = fixed_point.table_of(lambda v: function(v, y), low, high, y * (2**16 - 1) / 2**16)
     return _R.astype(interpolated(c, table, _R.astype(c.value(op.Inputs(0)), "int32")), "int16")
 

@@ -32,7 +32,7 @@ def tensor_name(tensor: Any) -> str:
 
 
 def spec_of(tensor: Any) -> TensorSpec:
-    """Return a tensor's name, shape and type.
+    """Return the spec of an input or output: name, shape and dtype.
 
     Raises:
         ModelError: Inputs and outputs of that type are not supported.
@@ -41,7 +41,7 @@ def spec_of(tensor: Any) -> TensorSpec:
     if tensor.Type() not in _DTYPES:
         raise ModelError(
             f"'{name}' is of TFLite's type {_TYPES.get(tensor.Type(), tensor.Type())}; "
-            f"{', '.join(_DTYPES.values())} are supported"
+            f"supported are {', '.join(_DTYPES.values())}"
         )
     shape = tensor.ShapeAsNumpy() if tensor.ShapeLength() else ()
     return TensorSpec(name, tuple(int(size) for size in shape), _DTYPES[tensor.Type()])
@@ -56,7 +56,7 @@ def is_quantized(tensor: Any) -> bool:
 def check_shapes(
     shapes: Shapes, inputs: tuple[TensorSpec, ...], signatures: dict[str, tuple[int, ...]]
 ) -> None:
-    """Refuse shapes that the inputs cannot have.
+    """Refuse --shape values that the model's inputs cannot have.
 
     Args:
         shapes: Input name → shape, from the user.
@@ -82,7 +82,7 @@ def check_shapes(
 
 
 def as_computed(mod: tvm.IRModule, outputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """Return the output specs with the shapes that were computed."""
+    """Return the output specs with the shapes that the converted module computes."""
     found = mod["main"].ret_ty
     types = found.fields if isinstance(found, TupleType) else [found]
     return tuple(

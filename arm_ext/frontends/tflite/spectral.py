@@ -39,7 +39,7 @@ def _rfft2d(c: Any, op: Any) -> relax.Expr:
 
 
 def _moved(x: relax.Expr, axes: list[int], order: list[int]) -> relax.Expr:
-    """Return `x` with its last axes in another order."""
+    """Return `x` with its last axes permuted; the other axes stay."""
     return _R.permute_dims(x, [*range(axes[0]), *(axes[k] for k in order)])
 
 

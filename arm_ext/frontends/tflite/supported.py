@@ -14,9 +14,9 @@ from arm_ext.frontends.tflite.operators import OWN
 from arm_ext.frontends.tflite.specs import tensor_name
 
 _NOT_TAKEN = (
-    # The graphs of this operator consist of StableHLO operators.
+    # This operator's graphs consist of StableHLO operators.
     "STABLEHLO_WHILE",
-    # The results of these operators depend on earlier calls.
+    # Results of these operators depend on earlier calls.
     *(
         "LSTM",
         "MULTINOMIAL",
@@ -36,7 +36,7 @@ _ADVICE = {
 
 
 def named_operators(model: Any) -> dict[int, dict[str, Any]]:
-    """Return the operators of all graphs that a run reaches: graph → unique name → operator."""
+    """Return the operators of all graphs that a run may execute: graph → unique name → operator."""
     taken: Counter[str] = Counter()
     found: dict[int, dict[str, Any]] = {}
     for number in graphs_of(model, operator_name):
@@ -61,7 +61,7 @@ def _numbers(found: Any) -> list[int]:
 
 
 def check_supported(nodes: dict[str, str], known: Collection[str]) -> None:
-    """Refuse operators that cannot be compiled, all at once.
+    """Refuse operators that cannot be compiled, with one error for all of them.
 
     Args:
         nodes: Source node → operator.

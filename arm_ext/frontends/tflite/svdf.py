@@ -46,7 +46,7 @@ def svdf(c: Any, op: Any) -> relax.Expr:
     if o.tensor(_DATA).qnn_params:
         if options.FusedActivationFunction() != tflite.ActivationFunctionType.RELU:
             raise ModelError(
-                f"its activation is {options.FusedActivationFunction()}; with data of 8 bits it is ReLU, 1"
+                f"its activation is {options.FusedActivationFunction()}; for 8-bit data only 1 (ReLU) is supported"
             )
         return _integer(form, c.tensor(op.Outputs(0)))
     new = o.product(o.value(_DATA), [_FEATURES])
@@ -57,7 +57,7 @@ def svdf(c: Any, op: Any) -> relax.Expr:
 
 
 class _Form:
-    """The sizes of an operator, and its step from frame to frame."""
+    """The sizes of an SVDF, and the computation of one frame."""
 
     def __init__(self, o: Operands, rows: int, filters: int, frames: int, units: int) -> None:
         self.o, self.rows, self.filters, self.frames, self.units = o, rows, filters, frames, units
@@ -88,7 +88,7 @@ def _integer(form: _Form, output: Any) -> relax.Expr:
     o, emit = form.o, form.o.c.bb.emit
     dtype = o.c.get_tensor_type_str(o.tensor(SVDF_STATE).tensor.Type())
     if dtype not in ("int8", "int16") or o.tensor(_DATA).tensor.Type() != tflite.TensorType.INT8:
-        raise ModelError(f"its data are not int8, or its state ({dtype}) is not int8 or int16")
+        raise ModelError(f"its data is not int8, or its state ({dtype}) is neither int8 nor int16")
     (x_scale, x_zero), (w_scale, _), (t_scale, _), (s_scale, s_zero) = (
         o.quantization(at) for at in (_DATA, _FEATURES, _TIME, SVDF_STATE)
     )

@@ -12,7 +12,7 @@ from arm_ext.frontends.common.imported import State, TensorSpec
 
 @dataclass(frozen=True)
 class Variable:
-    """A tensor that the model's operators change.
+    """A tensor that the model keeps and changes from run to run.
 
     Attributes:
         number: Number of the tensor.
@@ -37,7 +37,7 @@ class Variable:
 
 
 def variables_of(graph: Any, specs: Sequence[TensorSpec], taken: Collection[str]) -> tuple[Variable, ...]:
-    """Return the variables that operators read, in the order of reading.
+    """Return the variables that operators read, in the order of their first reads.
 
     Args:
         graph: Graph of the model.
@@ -60,7 +60,7 @@ def variables_of(graph: Any, specs: Sequence[TensorSpec], taken: Collection[str]
 
 
 def numbers_of(graph: Any) -> list[int]:
-    """Return the tensor numbers of the variables that operators read."""
+    """Return the numbers of the variable tensors that operators read."""
     given = {graph.Inputs(k) for k in range(graph.InputsLength())}
     operators = (graph.Operators(k) for k in range(graph.OperatorsLength()))
     # VAR_HANDLE, which names a variable, has no inputs.

@@ -16,7 +16,7 @@ _R = relax.op
 
 
 def by(function: Callable[..., Value]) -> Convert:
-    """Return a converter by a function of the vocabulary, of the operator's inputs."""
+    """Return a converter that applies a function of `frontends.ops` to the operator's inputs."""
 
     def convert(c: Any, op: Any) -> relax.Expr:
         graph = Graph(c.bb)
@@ -40,7 +40,7 @@ def _leaky_relu(c: Any, op: Any) -> relax.Expr:
 
 
 def _softmax(c: Any, op: Any) -> relax.Expr:
-    """Convert SOFTMAX with beta, which upstream takes for 1."""
+    """Convert SOFTMAX with any beta, which TVM's converter assumes to be 1."""
     beta, x = (
         options_of(op, tflite.SoftmaxOptions).Beta(),
         Graph(c.bb).hold(data_of(c, c.get_input_tensors(op)[0])),
@@ -49,7 +49,7 @@ def _softmax(c: Any, op: Any) -> relax.Expr:
 
 
 def _gelu(c: Any, op: Any) -> relax.Expr:
-    """Convert GELU, whose approximate form upstream does not know."""
+    """Convert GELU, including its approximate form, which TVM's converter does not support."""
     approximate = options_of(op, tflite.GeluOptions).Approximate()
     return by(activations.gelu_tanh if approximate else activations.gelu)(c, op)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading .pt2 files as data: nothing in a file runs.
+"""Reading .pt2 files as data: no code in a file is run.
 
 torch.export.load runs code that a file brings. It unpickles example inputs, constants and some weights, evaluates
 symbolic sizes by sympy, imports the modules of enumerations, calls whatever attribute of the module `torch` a node
@@ -34,10 +34,11 @@ _WEIGHTS, _WEIGHTS_CONFIG = "data/weights/", "data/weights/model_weights_config.
 _CONSTANTS, _CONSTANTS_CONFIG = "data/constants/", "data/constants/model_constants_config.json"
 
 _NAME = re.compile(r"[^\W\d]\w*")
-# Names of modules, parameters and buffers, which authors choose freely; no character that ends a string literal.
+# Names of modules, parameters and buffers are free text, but must not contain a character that ends a string
+# literal.
 _PATH = re.compile(r"[^\"'\\{}\x00-\x1f\x7f]*")
 _INT64 = range(-(2**63), 2**63)
-# Strides of 0 repeat elements: a file of a few bytes may stand for any number of them.
+# Strides of 0 repeat elements, so a file of a few bytes may represent a tensor of any size.
 _MAX_ELEMENTS = 2**32
 
 _SIZE_OPERATORS = """
@@ -52,17 +53,17 @@ _OPERATORS = frozenset(
     [*_SIZE_OPERATORS.split(), *(f"torch.ops.higher_order.{name}" for name in _CONTROL_FLOW.split())]
 )
 _LIBRARY_OPERATOR = re.compile(r"torch\.ops\.(aten|quantized_decomposed)\.(\w+)(?:\.(\w+))?")
-# The operator of PyTorch that opens files.
+# The ATen operator that opens files.
 _FILE_OPERATORS = frozenset({"from_file"})
 _CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 
 
 class UntrustedError(Exception):
-    """A file holds data that only torch.export.load can read, by running code of it; the message names the data."""
+    """Raised for data that only torch.export.load can read, by running code of the file; the message names the data."""
 
 
 def read_program(path: Path) -> ExportedProgram:
-    """Read a program that torch.export.save wrote.
+    """Read a program that torch.export.save has written.
 
     Raises:
         UntrustedError: The file holds something that is not plain data.
@@ -77,7 +78,7 @@ def read_program(path: Path) -> ExportedProgram:
 
 
 class _Members:
-    """The files in an archive, by their names behind its root folder."""
+    """The files in an archive, by their paths below its root folder."""
 
     def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -89,7 +90,7 @@ class _Members:
         if packed:
             raise UntrustedError(f"{packed[0]} in it is compressed, which torch.export.save never does")
         if sum(info.file_size for info in infos) > size:
-            raise ValueError("its files together are larger than it is itself")
+            raise ValueError("its files together are larger than the archive")
 
     def bytes(self, name: str) -> bytes:
         if name not in self._infos:
@@ -104,7 +105,7 @@ class _Members:
 
 
 def _tensors(members: _Members, folder: str, config: str) -> dict[str, torch.Tensor]:
-    """Return weights or constants by their paths; those that share bytes share memory."""
+    """Return weights or constants by path; tensors that share bytes in the file share memory."""
     stored: dict[str, torch.Tensor] = {}
     tensors: dict[str, torch.Tensor] = {}
     for name, payload in _record(schema.PayloadConfig, members.json(config)).config.items():
@@ -128,20 +129,20 @@ def _strided(stored: torch.Tensor, meta: schema.TensorMeta, name: str) -> torch.
     elements = math.prod(sizes)
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     if elements and (last >= stored.numel() or elements > _MAX_ELEMENTS):
-        raise ValueError(f"'{name}' of sizes {sizes} does not lie in its file of {stored.numel()} elements")
+        raise ValueError(f"'{name}' of sizes {sizes} exceeds its file of {stored.numel()} elements")
     if not elements:
         return torch.empty(sizes, dtype=stored.dtype)
     return stored.as_strided(sizes, strides, offset)
 
 
 def _record(kind: type[_T], value: Any) -> _T:
-    """Return the record of torch's that JSON holds, each of its fields checked."""
+    """Return JSON as a record of torch's schema, with each field checked."""
     result: _T = _checked(kind, value, "", "")
     return result
 
 
 def _checked(kind: Any, value: Any, owner: str, field: str) -> Any:
-    """Return the JSON value of a field, converted to the field's type in torch's schema.
+    """Return a field's JSON value, converted to the field's type in torch's schema.
 
     Raises:
         UntrustedError: A string is not allowed in that place.
@@ -177,7 +178,7 @@ def _fields(kind: type[Any], value: dict[str, Any]) -> Any:
     if issubclass(kind, _Union):
         [(chosen, content)] = value.items()
         if chosen in _REFUSED:
-            raise UntrustedError(f"it holds {_REFUSED[chosen]}")
+            raise UntrustedError(f"it contains {_REFUSED[chosen]}")
         create: Callable[..., Any] = kind.create
         return create(**{chosen: _checked(hints[chosen], content, kind.__name__, chosen)})
     made = {}
@@ -192,21 +193,21 @@ def _fields(kind: type[Any], value: dict[str, Any]) -> Any:
 
 
 def _name(text: str) -> str:
-    """Check the name of a value, graph or argument, since torch writes it into Python source unchanged."""
+    """Check the name of a value, graph or argument; torch copies names into Python source."""
     if text and not _NAME.fullmatch(text):
-        raise UntrustedError(f"a name in it is no identifier: {text[:100]!r}")
+        raise UntrustedError(f"a name in it is not an identifier: {text[:100]!r}")
     return text
 
 
 def _path(text: str) -> str:
-    """Check the path of a parameter or module, since torch writes it into Python source between quotation marks."""
+    """Check the path of a parameter or module; torch copies paths into Python source between quotation marks."""
     if not _PATH.fullmatch(text):
-        raise UntrustedError(f"a path in it holds more than a module's path: {text[:100]!r}")
+        raise UntrustedError(f"a path in it is not a valid module path: {text[:100]!r}")
     return text
 
 
 def _module_of(metadata: Any) -> dict[str, str]:
-    """Return of a node's metadata the innermost module that it is of, by a path that is nothing else."""
+    """Return a node's metadata reduced to the path of its innermost module, if that is a valid path."""
     stack = metadata.get("nn_module_stack") if isinstance(metadata, dict) else None
     _, path, *_ = [*(stack if isinstance(stack, str) else "").rpartition(";")[2].split(","), ""]
     return {"nn_module_stack": f"module,{path},module"} if path and _PATH.fullmatch(path) else {}
@@ -214,19 +215,22 @@ def _module_of(metadata: Any) -> dict[str, str]:
 
 def _expression(text: str) -> str:
     if not is_expression(text):
-        raise UntrustedError(f"a size in it is no arithmetic of sizes: {text[:100]!r}")
+        raise UntrustedError(f"a size in it is not an arithmetic expression: {text[:100]!r}")
     return text
 
 
 def _operator(text: str) -> str:
     found = _LIBRARY_OPERATOR.fullmatch(text)
     if text not in _OPERATORS and (not found or found[2] in _FILE_OPERATORS or not _is_dispatched(found)):
-        raise UntrustedError(f"a node calls {text[:100]!r}, no operator of PyTorch's on tensors")
+        raise UntrustedError(f"a node calls {text[:100]!r}, which is not an operator of PyTorch on tensors")
     return text
 
 
 def _is_dispatched(operator: re.Match[str]) -> bool:
-    """Whether PyTorch's dispatcher has an operator; TorchScript's library of strings, lists and files it has not."""
+    """Whether PyTorch's dispatcher has an operator.
+
+    The dispatcher lacks TorchScript's operators on strings, lists and files.
+    """
     namespace, name, overload = operator.groups()
     qualified = f"{namespace}::{name}" + (f".{overload}" if overload not in (None, "default") else "")
     return namespace != "aten" or qualified in _dispatched()
@@ -238,26 +242,26 @@ def _dispatched() -> frozenset[str]:
 
 
 def _text(text: str) -> str:
-    return text  # torch writes the repr of strings that are arguments
+    return text  # torch writes the repr of strings that are arguments of an operator
 
 
 def _file(text: str) -> str:
     if not re.fullmatch(r"\w+", text):
-        raise ValueError(f"no file of an archive is named {text[:100]!r}")
+        raise ValueError(f"an archive cannot have a file named {text[:100]!r}")
     return text
 
 
 def _device(text: str) -> str:
     if text not in ("cpu", "cuda", "meta"):
-        raise ValueError(f"no device is named {text[:100]!r}")
+        raise ValueError(f"a device cannot be named {text[:100]!r}")
     return text
 
 
 def _treespec(text: str) -> str:
-    """Check the text of a nesting of arguments or results, which is JSON inside JSON."""
+    """Check the text of a pytree of arguments or results, which is JSON inside JSON."""
     version, tree = json.loads(text)
     if version != 1:
-        raise ValueError(f"its nesting of inputs is written in version {version}, and version 1 is supported")
+        raise ValueError(f"its pytree of inputs has version {version}; only version 1 is supported")
     _check_tree(tree)
     return text
 
@@ -265,20 +269,22 @@ def _treespec(text: str) -> str:
 def _check_tree(tree: Any) -> None:
     kind, context, children = tree["type"], tree["context"], tree["children_spec"]
     if kind is not None and kind not in _CONTAINERS:
-        raise UntrustedError(f"its inputs or outputs are in a {str(kind)[:100]}, no tuple, list or dict")
+        raise UntrustedError(
+            f"its inputs or outputs are in a {str(kind)[:100]}; supported are tuple, list and dict"
+        )
     keys = json.loads(context) if isinstance(context, str) else context
     if keys is not None and not (
         isinstance(keys, list)
         and all(type(key) is int or (type(key) is str and _path(key) == key) for key in keys)
     ):
         raise UntrustedError(
-            f"keys of its inputs or outputs are no strings or integers: {str(context)[:100]}"
+            f"keys of its inputs or outputs are neither strings nor integers: {str(context)[:100]}"
         )
     for child in children:
         _check_tree(child)
 
 
-# (Class, field) of a string → its check; all other strings must be names.
+# (Class, field) of a string → the function that checks it; all other strings must be identifiers.
 _STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
     ("SymExpr", "expr_str"): _expression,
     ("Node", "target"): _operator,
@@ -298,9 +304,9 @@ _STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
     ("PayloadMeta", "path_name"): _file,
     ("Device", "type"): _device,
 }
-# Alternatives of torch's unions that stand for Python objects.
+# Members of torch's unions that represent Python objects.
 _REFUSED = {"as_custom_obj": "a Python object as an argument", "custom_obj": "a Python object as an input"}
-# Fields that compiling does not need, such as conditions on sizes, as Python source.
+# Fields that compilation does not need, such as conditions on sizes as Python source.
 _DROPPED: dict[tuple[str, str], Callable[[], Any]] = {
     ("GraphModule", "metadata"): dict,
     ("GraphModule", "treespec_namedtuple_fields"): dict,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.cond and while_loop.
+"""Conversion of torch.cond and while_loop.
 
 Weights that a branch or a round reads become a part of its function: those that are arguments no kernel could pack
 before it runs.
@@ -21,7 +21,7 @@ DECIDING = (COND, LOOP)
 
 
 class Importer(Protocol):
-    """The importer's interface that these conversions use.
+    """The part of the importer's interface that these conversions use.
 
     Attributes:
         block_builder: Builder of the function that is being converted.
@@ -34,13 +34,13 @@ class Importer(Protocol):
     program: Program
 
     def retrieve_args(self, node: torch.fx.Node) -> Any:
-        """Return a node's arguments, with nodes replaced by their values."""
+        """Return a node's arguments, with nodes replaced by their Relax values."""
 
     def weight(self, value: Expr) -> Expr:
-        """Return the constant that a variable of the program's weights stands for; other values unchanged."""
+        """Return the constant that a weight's variable stands for; return other values unchanged."""
 
     def deciding(self, node: torch.fx.Node) -> Any:
-        """Open the scope of a branch or loop; its value is the name of the main graph's node that it belongs to."""
+        """Open the scope of a branch or loop; yield the name of the node in the main graph that contains it."""
 
     def _translate_fx_graph(self, graph: torch.fx.GraphModule, nodes: Any, inputs: Any) -> Sequence[Any]: ...
 
@@ -63,7 +63,7 @@ def cond(importer: Importer, node: torch.fx.Node) -> list[Expr]:
 
 
 def while_loop(importer: Importer, node: torch.fx.Node) -> list[Expr]:
-    """Convert a while_loop; return its states after the last round."""
+    """Convert a while_loop; return its states after the last iteration."""
     more, body, states, fixed = importer.retrieve_args(node)
     emit = importer.block_builder.emit
     # Carried numbers become tensors.
@@ -82,7 +82,7 @@ def while_loop(importer: Importer, node: torch.fx.Node) -> list[Expr]:
 
 
 def _known(condition: Any) -> bool | None:
-    """Return a condition that is known at compile time, or None."""
+    """Return a condition that is known at compile time; None for others."""
     if isinstance(condition, Constant):
         return bool(condition.value.numpy().all())
     return condition if isinstance(condition, bool) else None
@@ -104,7 +104,7 @@ def _region(importer: Importer, graph: torch.fx.GraphModule) -> Region:
 
 @contextmanager
 def _inside(importer: Importer, builder: relax.BlockBuilder) -> Iterator[None]:
-    """Convert nodes in another builder."""
+    """Open a scope in which the importer emits in another builder."""
     outer, importer.block_builder = importer.block_builder, builder
     try:
         yield
@@ -113,7 +113,7 @@ def _inside(importer: Importer, builder: relax.BlockBuilder) -> Iterator[None]:
 
 
 def _inlined(importer: Importer, graph: torch.fx.GraphModule, values: Sequence[Expr]) -> list[Expr]:
-    """Inline a subgraph at the importer's position, and return its results."""
+    """Inline a subgraph at the current node, and return its results."""
     nodes = list(graph.graph.nodes)
     outer = importer.env
     importer.env = dict(zip((n for n in nodes if n.op == "placeholder"), values, strict=True))

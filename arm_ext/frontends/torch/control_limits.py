@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of control flow in a PyTorch program: how deep it is nested, and loops that are known to have no end.
+"""Limits of control flow in a PyTorch program: its nesting depth, and loops that never end.
 
 They are checked before anything else, since the steps of an import follow nested graphs by recursion, and the self-test
 runs each loop to its end.
@@ -44,8 +44,8 @@ def check_control_flow(program: ExportedProgram, names: Mapping[str, str]) -> No
         depth = name.count(".") + 1
         if isinstance(graph, fx.GraphModule) and name and depth > MOST_NESTED:
             raise ModelError(
-                f"{_outermost(program.graph_module, name, names)} has branches and loops inside each other, {depth} "
-                f"of them and maybe more, and {MOST_NESTED} can be compiled"
+                f"{_outermost(program.graph_module, name, names)} has branches and loops nested at least {depth} "
+                f"deep; at most {MOST_NESTED} levels can be compiled"
             )
     constants = _constants(program)
     for graph in program.graph_module.modules():
@@ -57,7 +57,7 @@ def check_control_flow(program: ExportedProgram, names: Mapping[str, str]) -> No
 
 
 def _outermost(program: fx.GraphModule, name: str, names: Mapping[str, str]) -> str:
-    """Return the type and name of the program's own branch or loop that the graph `name` is inside of."""
+    """Return type and name of the main graph's branch or loop that contains the graph `name`."""
     own = name.split(".")[0]
     for node in program.graph.nodes:
         if node.op == "get_attr" and node.target == own:
@@ -89,15 +89,15 @@ def _check_rounds(
     )
     wanted = loop.deciding()
     if not wanted and loop.goes_on({}):
-        raise ModelError(f"{LOOP} node '{name}': its condition is always true: it has no end")
+        raise ModelError(f"{LOOP} node '{name}': its condition is always true: it never ends")
     if loop.outlasts(wanted, MOST_ROUNDS):
         raise ModelError(
-            f"{LOOP} node '{name}': it has more than {MOST_ROUNDS} rounds, the most that can be compiled"
+            f"{LOOP} node '{name}': it has more than {MOST_ROUNDS} iterations, the maximum that can be compiled"
         )
 
 
 def _number(graph: fx.Graph, value: Any, outside: Mapping[fx.Node, torch.Tensor]) -> torch.Tensor | None:
-    """Return a value of one element that is known; None if it is not."""
+    """Return a known value of one element; None if the value is unknown or has more elements."""
     if not isinstance(value, fx.Node):
         return torch.tensor(value) if isinstance(value, bool | int | float) else None
     found = _evaluate(graph, outside, [value])
@@ -106,7 +106,7 @@ def _number(graph: fx.Graph, value: Any, outside: Mapping[fx.Node, torch.Tensor]
 
 @dataclass(frozen=True)
 class _Loop:
-    """The parts of a loop that determine its number of rounds.
+    """The parts of a loop that determine its number of iterations.
 
     Attributes:
         test: Graph that gives whether there is another round.
@@ -119,7 +119,7 @@ class _Loop:
     states: Sequence[torch.Tensor | None]
 
     def deciding(self) -> set[int]:
-        """Return the indices of the states that the number of rounds depends on."""
+        """Return the indices of the states that the number of iterations depends on."""
         found = _read(self.test, _results(self.test))
         while True:
             more = found | _read(self.body, [self._ends()[k] for k in found])
@@ -128,12 +128,14 @@ class _Loop:
             found = more
 
     def goes_on(self, known: _Known) -> bool | None:
-        """Whether there is another iteration; None if unknown."""
+        """Whether another iteration follows; None if that is unknown."""
         found = _evaluate(self.test, _placed(self.test, known), _results(self.test))
         return None if found is None else bool(found[0].all())
 
     def outlasts(self, wanted: set[int], most: int) -> bool:
-        """Whether the loop has more than `most` rounds; known only of loops that count to a bound by constant steps.
+        """Whether the loop has more than `most` iterations.
+
+        Found only for loops that count to a bound by constant steps.
 
         Such a condition that holds before two rounds holds before all that are between them.
         """
@@ -161,12 +163,15 @@ class _Loop:
         return None if found is None else dict(zip(known, found, strict=True))
 
     def _ends(self) -> list[Any]:
-        """Return the states after an iteration; values that the iteration only reads are unchanged."""
+        """Return the graph's results that are the states after an iteration.
+
+        States that an iteration only reads stay.
+        """
         ends, placeholders = _results(self.body), _placeholders(self.body)
         return [*ends, *placeholders[len(ends) :]]
 
     def _compares(self) -> bool:
-        """Whether the condition is comparisons by order, all of which must hold."""
+        """Whether the condition is a conjunction of <, ≤, > and ≥ comparisons."""
         calls = [node for node in self.test.nodes if node.op == "call_function"]
         names = [operator_of(node).removeprefix("aten.").split(".")[0] for node in calls]
         return all(name in _ORDERS | _BOTH for name in names)
@@ -198,7 +203,7 @@ def _ancestors(results: Sequence[Any]) -> set[fx.Node]:
 
 
 def _read(graph: fx.Graph, results: Sequence[Any]) -> set[int]:
-    """Return the indices of the placeholders that results depend on."""
+    """Return the indices of the placeholders that the given results depend on."""
     needed = _ancestors(results)
     return {k for k, node in enumerate(_placeholders(graph)) if node in needed}
 
@@ -206,7 +211,7 @@ def _read(graph: fx.Graph, results: Sequence[Any]) -> set[int]:
 def _evaluate(
     graph: fx.Graph, given: Mapping[fx.Node, torch.Tensor], results: Sequence[Any]
 ) -> list[torch.Tensor] | None:
-    """Compute values of a graph from those of some nodes; None if that takes more than operators on single numbers."""
+    """Return a graph's results, given the values of some nodes; None if an operator is not on single numbers."""
     needed = _ancestors(results)
     values: dict[fx.Node, Any] = dict(given)
     for node in graph.nodes:
@@ -219,7 +224,7 @@ def _evaluate(
 
 
 def _is_plain(node: fx.Node) -> bool:
-    """Whether a node gives one number, and the same one each time."""
+    """Whether a node computes a single number, deterministically and without side effects."""
     target, value = node.target, node.meta.get("val")
     return (
         node.op == "call_function"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of converters for torch operators that upstream's importer lacks, or converts inefficiently."""
+"""The table of converters for torch operators that TVM's importer lacks or converts inefficiently."""
 
 import math
 import operator
@@ -33,7 +33,7 @@ Convert = Callable[["ExportedProgramImporter", torch.fx.Node], relax.Expr]
 
 
 def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> dict[str, Any]:
-    """Return the node's arguments by the names that its operator has for them; values are those of the graph."""
+    """Return the node's arguments by their names in the operator's schema, as Relax values."""
     assert isinstance(node.target, torch._ops.OpOverload)  # CONVERTERS has no others
     schema = node.target._schema
     given = dict(zip((a.name for a in schema.arguments), importer.retrieve_args(node), strict=False))
@@ -72,14 +72,14 @@ def _dequantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> rel
 def _parameters(
     importer: "ExportedProgramImporter", a: dict[str, Any], dtype: str
 ) -> tuple[relax.Expr, relax.Expr]:
-    """Return scale and zero point: numbers, or vectors along an axis."""
+    """Return scale and zero point: scalars, or vectors with one number per channel."""
     if "scales" not in a:
         return relax.const(a["scale"], "float32"), relax.const(a["zero_point"], dtype)
     return a["scales"], importer.block_builder.emit(relax.op.astype(a["zero_points"], dtype))
 
 
 def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a division of operands of one dtype, or numbers."""
+    """Convert a division, whose operands have one dtype or are numbers."""
     emit, dtype = importer.block_builder.emit, str(a["self"].ty.dtype)
     left, right = a["self"], a["other"]
     if isinstance(right, bool | int | float):
@@ -93,7 +93,10 @@ def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
 
 
 def _clamp(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert clamp, whose bounds are numbers or tensors; upstream's missing bound is infinite, which no integer is."""
+    """Convert clamp, whose bounds are numbers or tensors.
+
+    TVM's importer uses infinity for a missing bound of integers.
+    """
     emit, dtype = importer.block_builder.emit, dtype_name(node.meta["val"].dtype)
     x = emit(relax.op.astype(a["self"], dtype))
     for bound, limited in ((a["min"], relax.op.maximum), (a["max"], relax.op.minimum)):
@@ -123,7 +126,7 @@ def _cast(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, An
 
 
 def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a product of matrices; upstream accumulates all dtypes in float32, also float64 and integers."""
+    """Convert a matrix product; TVM's importer accumulates all dtypes in float32, even float64 and integers."""
     x, y = (value for value in a.values() if isinstance(value, relax.Expr))
     dtype = str(x.ty.dtype)
     is_exact = dtype == "float64" or "int" in dtype
@@ -131,7 +134,7 @@ def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str,
 
 
 def _convolution(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a convolution; upstream accumulates all dtypes in float32, also float64.
+    """Convert a convolution; TVM's importer accumulates all dtypes in float32, even float64.
 
     `decompositions` has made a step of its own of the bias.
     """
@@ -153,7 +156,7 @@ def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Ex
 
 
 def _without_statistics(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    """Convert a normalisation by upstream's converter, which returns the normalised data alone."""
+    """Convert a normalisation by TVM's converter, which returns only the normalised data."""
     if any(user.target is operator.getitem and user.args[1] != 0 for user in node.users):
         raise ValueError("its mean and deviation, which only training needs, are not supported")
     return importer.by_upstream(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decompositions of torch operators, which nothing converts, into others.
+"""Decompositions of torch operators without a converter into other operators.
 
 A function here computes what its operator does with operators of torch for which there are converters. It gets the
 operator's arguments, and returns NotImplemented for a form that has a converter.
@@ -18,7 +18,7 @@ _aten = torch.ops.aten
 
 
 def _weighted(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """Return x * beta + product * alpha. Integers take factors without their fractions; x is not read for beta 0."""
+    """Return x * beta + product * alpha. Factors of integers lose their fractions; x is not read if beta is 0."""
     if not x.is_floating_point():
         beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
@@ -32,7 +32,7 @@ def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 
 
 
 def _added(multiply: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
-    """Return the decomposition of addmm or baddbmm for types other than float32, which TVM's importer computes in."""
+    """Return the decomposition of addmm or baddbmm for dtypes other than float32, in which TVM's importer computes."""
 
     def sum_of(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
         return NotImplemented if x.dtype == torch.float32 else _weighted(x, multiply(a, b), beta, alpha)
@@ -41,12 +41,12 @@ def _added(multiply: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
 
 
 def _of_channels(values: Tensor | None, x: Tensor) -> Tensor | None:
-    """Return one value per channel in a shape that broadcasts to data of channels first."""
+    """Return one value per channel in a shape that broadcasts to channels-first data."""
     return None if values is None else values.reshape(-1, *[1] * (x.dim() - 2))
 
 
 def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Any:
-    """Add the bias in a separate step for types other than float32, in which TVM's importer adds it."""
+    """Add the bias in a separate step for dtypes other than float32, in which TVM's importer adds it."""
     if bias is None or x.dtype == torch.float32:
         return NotImplemented
     return _aten.convolution(x, weight, None, *others) + _of_channels(bias, x)
@@ -82,12 +82,12 @@ def _constant_pad(x: Tensor, pad: list[int], value: float = 0) -> Any:
     return _aten.constant_pad_nd(x, pad, 1) if is_true else NotImplemented
 
 
-# Types that TVM has norms of.
+# Dtypes for which TVM has normalisation operators.
 _NORMED = (torch.float32, torch.float16)
 
 
 def _normalized(x: Tensor, axes: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return normalised data, the mean, and the reciprocal of the deviation."""
+    """Return normalised data, the mean, and the reciprocal of the standard deviation."""
     wide = x.to(torch.float32) if x.dtype == torch.bfloat16 else x
     variance, mean = torch.var_mean(wide, axes, correction=0, keepdim=True)
     factor = torch.rsqrt(variance + eps)
@@ -153,7 +153,7 @@ def _batch_norm(
 
 
 def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
-    """Gather the elements by index, from data that lie in memory in their order."""
+    """Gather the elements by index from contiguous data."""
     if not x.is_contiguous():
         return NotImplemented
     places = torch.full((), storage_offset or 0, dtype=torch.int64)
@@ -163,7 +163,7 @@ def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: i
 
 
 def _angle(x: Tensor) -> Any:
-    """Return the angles of real numbers: 0, pi where negative, NaN where NaN."""
+    """Return the angles of real numbers: 0, or pi if negative, or NaN."""
     if x.is_complex():
         return NotImplemented
     return torch.where(x < 0, math.pi, torch.where(x.isnan(), x, 0.0)).to(torch.result_type(x, 1.0))
@@ -175,7 +175,7 @@ def _copysign(x: Tensor, sign: Tensor) -> Tensor:
 
 
 def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
-    """Return x * 2**exponent as three products, since x's type may not hold 2**exponent itself."""
+    """Return x * 2**exponent as three products, since x's dtype may not be able to represent 2**exponent."""
     if exponent.is_floating_point():
         return x * torch.pow(2.0, exponent)
     x = x.to(torch.result_type(x, 1.0))
@@ -217,13 +217,13 @@ def _trilinear(
 
 
 def _shifted(x: Tensor, step: int, dim: int, fill: Tensor) -> Tensor:
-    """Return data shifted by `step` elements along an axis, with `fill` in the first ones."""
+    """Return data shifted by `step` elements along an axis; the first `step` elements are `fill`."""
     kept = x.narrow(dim, 0, x.shape[dim] - step)
     return torch.cat([fill.expand_as(x.narrow(dim, 0, step)), kept], dim)
 
 
 def _running(better: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-    """Return the decomposition of cummax or cummin: each step doubles how many elements have been compared."""
+    """Return the decomposition of cummax or cummin, in steps that double the number of compared elements."""
 
     def extremes(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         if not x.dim():
@@ -268,7 +268,7 @@ def _sort(x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = F
 
 
 def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower of the two middle elements and its index, or the first NaN if there is one."""
+    """Return the lower of the two middle elements and its index; the first NaN if there is one."""
     return _middle(x, dim, keepdim, ignores_nan=False)
 
 
@@ -309,7 +309,7 @@ def _searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Count for each value the sorted boundaries below it, or not above it; NaN is above all numbers."""
+    """Count, for each value, the sorted boundaries below it (with `right`, not above it); NaN is above all numbers."""
     if sorter is not None:
         boundaries = boundaries.gather(-1, sorter)
     edges, values = boundaries.unsqueeze(-2), x.unsqueeze(-1)
@@ -353,7 +353,7 @@ def _neutral(dtype: torch.dtype, reduce: str) -> float:
 def _scatter_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """Replace `include_self=False` by a neutral start, and means by sums and counts."""
+    """Replace `include_self=False` by neutral initial values, and means by sums and counts."""
     if x.dtype == torch.bool:
         bits, others = x.to(torch.int32), source.to(torch.int32)
         return bits.scatter_reduce(dim, index, others, reduce, include_self=include_self).to(torch.bool)
@@ -385,7 +385,7 @@ def _index_reduce(
 
 
 def _adaptive_max_pool(x: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor]:
-    """Return the windows' maxima and their indices, reduced one axis after another, the last first."""
+    """Return the windows' maxima and their indices, by reducing one axis after the other, the last axis first."""
     rank = len(sizes)
     shape = x.shape[-rank:]
     places = torch.arange(math.prod(shape), device=x.device).reshape(shape).expand_as(x)
@@ -412,7 +412,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum (mode 0), average (1) or take the maximum (2) of rows; a bag's begin at its offset."""
+    """Sum (mode 0), average (1) or take the maximum (2) of the rows of each bag; a bag's rows begin at its offset."""
     bags = offsets.shape[0] - include_last_offset
     starts = offsets[:bags].unsqueeze(0)
     bag = (starts <= torch.arange(indices.shape[0], device=weight.device).unsqueeze(1)).sum(1) - 1
@@ -480,7 +480,7 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten._embedding_bag_forward_only.default: _embedding_bag,
     _aten._embedding_bag.default: _embedding_bag,
 }
-# Decompositions of torch that are not in its default table.
+# Decompositions that torch has outside of its default table.
 _TORCH_S = (
     _aten.addmv.default,
     _aten.as_strided_copy.default,

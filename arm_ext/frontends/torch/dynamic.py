@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PT2E's dynamic quantisation: scale and zero point from the data's range at run time.
+"""PT2E's dynamic quantisation, in which the data's range at run time determines scale and zero point.
 
 A linear layer of such data with quantised weights becomes a product of integers, in the form in which other front ends
 give it (`relay_passes.integerize.dynamic_products`); elsewhere data are floats again, cut to 8 bits.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-# Registers PT2E's operators, such as quantize_per_tensor; without them no quantised file can be read.
+# Registers PT2E's operators, such as quantize_per_tensor, without which no quantised file can be read.
 import torch.ao.quantization.fx._decomposed
 from torch.export import ExportedProgram
 from tvm import relax
@@ -31,12 +31,12 @@ _WEIGHTS = (_ops.dequantize_per_channel.default, _ops.dequantize_per_tensor.defa
 
 
 def quantizes_at_run_time(program: ExportedProgram) -> bool:
-    """Whether a program quantises data by their own range."""
+    """Whether a program quantises data dynamically, by the range that it has at run time."""
     return any(node.target is _ops.choose_qparams.tensor for node in program.graph.nodes)
 
 
 def choose(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> list[Expr]:
-    """Return scale and zero point, scalars, for the data's range widened to contain 0."""
+    """Return scale and zero point as scalars, for the data's range extended to contain 0."""
     x = Graph(importer.block_builder).hold(a["input"])
     low, high = minimum(reduce.least(x), 0), maximum(reduce.greatest(x), 0)
     first, last = a["quant_min"], a["quant_max"]
@@ -61,7 +61,7 @@ def dequantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[st
 
 
 def linear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
-    """Convert a linear layer; with both operands quantised, as an integer product."""
+    """Convert a linear layer; if both operands are quantised, as an integer product."""
     graph = Graph(importer.block_builder)
     data, weight = (arg for arg in node.args[:2] if isinstance(arg, torch.fx.Node))
     if data.target is not _ops.dequantize_per_tensor.tensor or weight.target not in _WEIGHTS:

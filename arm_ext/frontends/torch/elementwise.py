@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise torch operators that upstream's importer lacks or computes otherwise, by `frontends.ops`."""
+"""Elementwise torch operators that TVM's importer lacks or computes differently, by `frontends.ops`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ Convert = Callable[["ExportedProgramImporter", torch.fx.Node, _Arguments], Expr]
 
 
 def by(function: Callable[..., Value], *numbers: str, **renamed: str) -> Convert:
-    """Return a converter by a function of the vocabulary.
+    """Return a converter that computes a node by a function of `frontends.ops`.
 
     Args:
         function: Function of values, and of numbers by the names that the operator has for them.

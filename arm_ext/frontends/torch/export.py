@@ -19,9 +19,9 @@ from torch.export import ExportedProgram
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.refuse import reason_of
 
-# Listed at most, so that a message fits on a screen.
+# Maximum number of names in a message, so that it fits on a screen.
 _SHOWN = 3
-# Folders with code that is not the user's module.
+# Folders with code that does not belong to the user's module.
 _TORCH, _PYTHON = Path(torch.__file__).parent, Path(sysconfig.get_paths()["stdlib"])
 
 
@@ -58,13 +58,13 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
     except Exception as err:  # exceptions of many types, including those of the user's module
         where = _where(err)
         if isinstance(err, TypeError) and not where:
-            raise UsageError(f"example_inputs do not fit {name}.forward: {reason_of(err, 0)}") from err
+            raise UsageError(f"example_inputs do not match {name}.forward: {reason_of(err, 0)}") from err
         raise ModelError(f"torch.export cannot export {name}{where}: {reason_of(err, 0)}") from err
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress torch's log and warnings, and its output beside an exception that tells of the failure."""
+    """Suppress torch's log and warnings, and what it prints to stderr before it raises an exception."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     printed = io.StringIO()
@@ -72,14 +72,14 @@ def quiet() -> Iterator[None]:
         with warnings.catch_warnings(), contextlib.redirect_stderr(printed):
             warnings.simplefilter("ignore")
             yield
-        # Without an error, the output is that of the user's module; torch prints its graphs only when it fails.
+        # If there is no exception, stderr has only output of the user's module; torch prints only when it fails.
         sys.stderr.write(printed.getvalue())
     finally:
         logging.disable(before)
 
 
 def _where(err: Exception) -> str:
-    """Return, for messages, the innermost line of the module's own code in a traceback; "" if there is none."""
+    """Return, for messages, the innermost line of the user's code in a traceback; "" if there is none."""
     own = [frame for frame in traceback.extract_tb(err.__traceback__) if _is_own(Path(frame.filename))]
     return f", {own[-1].filename} line {own[-1].lineno}: `{own[-1].line}`" if own else ""
 

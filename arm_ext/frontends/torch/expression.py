@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check that the text of a size is arithmetic, because sympy evaluates it as Python."""
+"""A check that the text of a size is arithmetic, because torch's sympy evaluates it as Python."""
 
 import ast
 import re
@@ -7,12 +7,12 @@ import re
 _LONGEST = 10_000
 _SYMBOL = re.compile(r"(s|u|zf|zuf)\d{1,9}")
 _NUMBER = re.compile(r"[-+]?\d{1,40}(\.\d{1,40})?(e[-+]?\d{1,3})?")
-# Largest exponent: a greater one gives a number larger than any size, and takes long to compute.
+# Maximum exponent: a larger one gives a number larger than any size, and takes long to compute.
 _MAX_POWER = 64
 _ASSUMPTIONS = """
     commutative even extended_real finite integer negative nonnegative nonzero odd positive real zero
 """.split()  # noqa: SIM905 - a list of words
-# Functions of sympy, which writes sizes as calls of them, and of torch.utils._sympy.functions.
+# Functions that sympy and torch.utils._sympy.functions write sizes with.
 _FUNCTIONS = """
     Abs Add And Eq Equality ExprCondPair Ge GreaterThan Gt ITE Le LessThan Lt Max Min Mod Mul Ne Not Or Piecewise
     Rational StrictGreaterThan StrictLessThan Unequality ceiling floor
@@ -24,7 +24,7 @@ _TRUTHS = frozenset({"true", "false", "True", "False"})
 
 
 def is_expression(text: str) -> bool:
-    """Whether a text is made of numbers, symbols of sizes and functions of them alone."""
+    """Whether a text consists of numbers, symbols of sizes and functions of these only."""
     if len(text) > _LONGEST:
         return False
     try:
@@ -90,7 +90,7 @@ def _is_call(name: str, args: list[ast.expr], keywords: list[ast.keyword]) -> bo
 
 
 def _is_base(node: ast.expr) -> bool:
-    """Whether an expression may be raised to a power; powers of powers could exhaust memory."""
+    """Whether an expression may be the base of a power; nested powers could exhaust memory."""
     return _is_value(node) and not any(
         isinstance(part, ast.Pow) or (isinstance(part, ast.Name) and part.id in _POWERS)
         for part in ast.walk(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch: programs of `torch.export`, from a .pt2 file or from Python.
+"""Import of programs of `torch.export`, from a .pt2 file or from Python.
 
 Upstream's importer sets no spans, and takes attention apart into eleven operators, with a mask that most have not.
 Here each call has the name of the node that the program's author sees, and attention stays one product, softmax and
@@ -44,7 +44,7 @@ from arm_ext.frontends.torch.state import drop_numbers, take_buffers
 from arm_ext.frontends.torch.translator import Translator, holds_complex, operator_of
 from relay_passes.programs.merge_modules import MAIN
 
-# Operators whose decompositions would cost more than themselves.
+# Operators that are converted directly, because their decompositions would cost more.
 _KEPT = (
     torch.ops.aten.scaled_dot_product_attention.default,
     torch.ops.aten.all.default,
@@ -87,7 +87,7 @@ def import_torch(
         with quiet():
             plain = program.run_decompositions(table)
     except Exception as err:  # of many types
-        raise ModelError(f"torch cannot take the program's operators apart: {reason_of(err, 0)}") from err
+        raise ModelError(f"torch cannot decompose the program's operators: {reason_of(err, 0)}") from err
     _refuse_checks(plain, names, nodes)
     drop_numbers(plain)
     promote(plain.graph_module)
@@ -121,7 +121,7 @@ def import_torch(
 
 
 def _refuse_checks(program: ExportedProgram, names: Mapping[str, str], operators: Mapping[str, str]) -> None:
-    """Refuse operators that raise errors at run time, such as `linalg.cholesky` of what is not positive definite."""
+    """Refuse operators that raise errors at run time for some data, such as `linalg.cholesky`."""
     checked: dict[str, list[str]] = {}
     for node in program.graph.nodes:
         if operator_of(node) == "with_effects":
@@ -142,7 +142,7 @@ def _check_types(program: ExportedProgram) -> None:
 
 
 def _check_sizes(program: ExportedProgram, names: Mapping[str, str]) -> None:
-    """Refuse values beyond memory: of constants the translation makes arrays."""
+    """Refuse values larger than memory: some of them become constants during translation."""
     for node in program.graph.nodes:
         for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor):
@@ -166,7 +166,7 @@ def read_exported(
         return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
     if not isinstance(model, str | Path):
         raise UsageError(
-            f"a {type(model).__name__} is no model file and no exported program; a torch.nn.Module needs "
+            f"a {type(model).__name__} is neither a model file nor an exported program; a torch.nn.Module needs "
             "example_inputs, a tuple of its forward's arguments; of a JAX function, pass what "
             "jax.export.export(jax.jit(function))(*arguments) gives"
         )
@@ -201,7 +201,7 @@ def returned_names(program: ExportedProgram) -> list[str]:
 def _static(
     inputs: Sequence[relax.Var], shapes: Mapping[str, tuple[int, ...]]
 ) -> Callable[[tvm.IRModule], tvm.IRModule]:
-    """Return what gives dynamic dimensions of modules the sizes that were asked for.
+    """Return a function that gives the dynamic dimensions of a module the sizes in `shapes`.
 
     Raises:
         UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
@@ -229,7 +229,7 @@ def _static(
 
 
 def _bound(param: relax.Var, sizes: Mapping[str, int]) -> bool:
-    """Whether the sizes of other inputs tell this one's."""
+    """Whether the sizes of other inputs determine all sizes of this input."""
     return all(isinstance(dim, tvm.tirx.IntImm) or str(dim) in sizes for dim in param.ty.shape.values)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a program's nodes as its author knows them: the module and the ATen operator.
+"""Names of a program's nodes in the author's terms: the path of the module and the ATen operator.
 
 features.3.conv.0/conv2d        the convolution of model.features[3].conv[0]
 features.3/add, features.3/add_1        two sums in the forward of model.features[3]
@@ -15,7 +15,7 @@ from arm_ext.common.text import shown
 
 
 def source_names(program: ExportedProgram) -> dict[str, str]:
-    """Return node → its name, of the nodes that call operators in the program's own graph; all names are different."""
+    """Return node → its source name, for all operators of the program's main graph; all names are different."""
     counts: dict[str, int] = {}
     found: dict[str, str] = {}
     for node in program.graph.nodes:
@@ -29,7 +29,7 @@ def source_names(program: ExportedProgram) -> dict[str, str]:
 
 
 def module_path(node: torch.fx.Node) -> str:
-    """Return the path of the module whose forward a node is of; "" for the model itself, or if it is not known."""
+    """Return the path of the module to which a node belongs; "" for the model itself, or if it is not known."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
 
@@ -40,12 +40,12 @@ def kind_of(node: torch.fx.Node) -> str:
 
 
 def origin_of(node: torch.fx.Node) -> str:
-    """Return the program's node that a decomposition came from."""
+    """Return the name of the node before decomposition from which a node originates."""
     origins = node.meta.get("from_node")
     return str(origins[0].name) if origins else node.name
 
 
 def source_of(node: torch.fx.Node, names: Mapping[str, str]) -> str:
-    """Return the name of the program's node that a node came from; `names` are those of `source_names`."""
+    """Return the source name of the node from which a node originates; `names` are those of `source_names`."""
     origin = origin_of(node)
     return names.get(origin, shown(origin))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation with statistics of a batch, of any momentum (upstream returns wrong running ones), and by groups."""
+"""Batch normalisation with any momentum (TVM's importer returns wrong running statistics), and group normalisation."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ _MOMENTUM = 5  # index of this argument in the operator for inference
 def with_known_statistics(
     importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]
 ) -> Expr:
-    """Convert _native_batch_norm_legit_no_training, which does not read its momentum.
+    """Convert _native_batch_norm_legit_no_training, which ignores its momentum.
 
     That of halves is computed in float32, as in torch; TVM's loops of it have results of float32.
     """
@@ -42,7 +42,7 @@ def with_known_statistics(
 
 
 def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> list[Expr]:
-    """Convert _native_batch_norm_legit_functional: outputs, statistics of this batch, and new running ones."""
+    """Convert _native_batch_norm_legit_functional: return data, the batch's statistics and new running statistics."""
     graph = Graph(importer.block_builder)
     x, *running = (graph.hold(a[name]) for name in ("input", "running_mean", "running_var"))
     weight, bias = (None if a[name] is None else graph.hold(a[name]) for name in ("weight", "bias"))
@@ -56,7 +56,7 @@ def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
         axes = [axis for axis in range(len(x.shape)) if axis != 1]
         mean, variance = (graph.hold(function(x.full, axes)) for function in (R.mean, R.variance))
         count = math.prod(x.shape) // x.shape[1]
-        # `count` is above 1, since torch refuses a single value per channel.
+        # `count` is above 1, since torch refuses a batch with one value per channel.
         new = (mean, variance * (count / (count - 1)))
         running = [updated(*pair) for pair in zip(running, new, strict=True)]
     inverse = norm.inverse_deviation(variance, a["eps"])
@@ -68,7 +68,7 @@ def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
 
 
 def by_groups(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
-    """Convert native_group_norm; upstream's needs both weight and bias."""
+    """Convert native_group_norm; TVM's converter requires both weight and bias."""
     x = a["input"]
     channels = int(x.ty.shape[1])
     weight, bias = (

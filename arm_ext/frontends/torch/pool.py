@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max pooling with indices of which only the maxima are read, and average pooling with an explicit divisor."""
+"""Max pooling whose indices are not used, and average pooling with an explicit divisor."""
 
 import math
 import operator
@@ -21,14 +21,14 @@ def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
         ValueError: The indices are read.
     """
     if any(user.target is operator.getitem and user.args[1] == 1 for user in node.users):
-        raise ValueError("return_indices, the places of the maxima, is not supported")
+        raise ValueError("return_indices is not supported")
     if len(node.args) > 2 and not a["stride"]:
         node.update_arg(2, a["kernel_size"])
     return importer.by_upstream(node)
 
 
 def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert avg_pool{2,3}d; upstream ignores `divisor_override`, by which torch divides a window's sum."""
+    """Convert avg_pool{2,3}d with `divisor_override`, the divisor of each window's sum; TVM's converter ignores it."""
     rank = _rank(node)
     if a["divisor_override"] is None:
         return importer.by_upstream(node)
@@ -38,12 +38,12 @@ def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
         for sizes in (a["kernel_size"], a["stride"] or a["kernel_size"], a["padding"])
     )
     emit, x = importer.block_builder.emit, a["self"]
-    if "int" in str(x.ty.dtype):  # an integer average has lost the remainder of the sum
+    if "int" in str(x.ty.dtype):  # an integer average has already lost the sum's remainder
         x = emit(relax.op.astype(x, "float64"))
     pads = [0, 0] * (len(x.ty.shape) - rank)
     sizes = zip(sizes_of(x)[-rank:], node.meta["val"].shape[-rank:], kernel, stride, margins, strict=True)
     for size, count, window, step, margin in sizes:
-        # In ceil_mode the last window may begin inside of the data and end beyond their padding.
+        # In ceil_mode the last window may begin inside the data and end beyond its padding.
         pads += [margin, max(margin, (count - 1) * step + window - size - margin)]
     padded = emit(relax.op.nn.pad(x, pads))
     shape = sizes_of(padded)
@@ -55,6 +55,6 @@ def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
 
 
 def _rank(node: torch.fx.Node) -> int:
-    """Return how many axes a pooling is over: 2 for aten.max_pool2d_with_indices."""
+    """Return the number of spatial axes of a pooling: 2 for aten.max_pool2d_with_indices."""
     assert isinstance(node.target, torch._ops.OpOverload)
     return int(node.target._schema.name.partition("_pool")[2][0])

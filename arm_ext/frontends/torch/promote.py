@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implicit steps of torch's arithmetic written as operators: casts of type promotion, and factors.
+"""Conversion of implicit steps of torch's arithmetic to operators: casts of type promotion, and factors.
 
 mul(int64, 0.5)      →    mul(_to_copy(int64, float32), 0.5)
 add(x, y, alpha=a)   →    add(x, mul(y, a))
@@ -65,9 +65,9 @@ def _divided(node: torch.fx.Node, values: list[Any]) -> torch.dtype:
 
 _RULES = _rules()
 _SCALED = (torch.ops.aten.add, torch.ops.aten.sub, torch.ops.aten.rsub)
-# Index of the first operand that is promoted; the condition of `where` is not.
+# Index of the first operand that is promoted; the condition of `where` is not promoted.
 _FIRST = {"where": 1}
-# Operators that torch computes instead if both operands are Booleans.
+# Operators that torch computes instead if both operands are Boolean.
 _OF_BOOLEANS = {"mul": torch.ops.aten.logical_and.default, "add": torch.ops.aten.logical_or.default}
 
 
@@ -82,7 +82,7 @@ def promote(program: torch.fx.GraphModule) -> None:
 
 
 def _take_out_factor(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replace the argument alpha of a sum or difference, which upstream's importer does not read."""
+    """Multiply an operand of a sum or difference by its argument alpha, which TVM's importer ignores."""
     factor: Any = node.kwargs.get("alpha", 1)
     if not isinstance(node.target, torch._ops.OpOverload) or node.target.overloadpacket not in _SCALED:
         return
@@ -126,7 +126,7 @@ def _is_tensor(arg: Any) -> bool:
 
 
 def _values(args: Iterable[Any]) -> Iterable[Any]:
-    """Yield tensors and numbers among arguments, which decide the type that torch promotes to."""
+    """Yield the tensors and numbers among arguments, which determine the type that torch promotes to."""
     for arg in args:
         value = arg.meta.get("val") if isinstance(arg, torch.fx.Node) else arg
         if isinstance(value, torch.Tensor | bool | int | float):

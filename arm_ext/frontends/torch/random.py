@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that draw random numbers, of which upstream's importer makes constants or the identity."""
+"""Operators that draw random numbers, which TVM's importer would turn into constants or the identity."""
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,7 +13,7 @@ DROPOUTS = ("dropout.default", "dropout_.default", "native_dropout.default")
 
 
 def refuse_random(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> NoReturn:
-    """Refuse the operator.
+    """Refuse an operator that draws random numbers.
 
     Raises:
         ValueError: Always.
@@ -25,15 +25,16 @@ def refuse_random(importer: "ExportedProgramImporter", node: torch.fx.Node, a: d
 
 
 def dropout(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Any:
-    """Convert dropout outside of training, which does nothing.
+    """Convert dropout outside of training to the identity.
 
     Raises:
         ValueError: The program was exported with a dropout that is in training mode.
     """
     if a["train"] and a["p"] != 0:
         raise ValueError(
-            f"a dropout with p = {a['p']} in training mode draws random numbers; functional.dropout is in it unless "
+            f"a dropout with p = {a['p']} in training mode draws random numbers; functional.dropout is in this "
+            "mode unless "
             "it is called with training=self.training"
         )
-    # The second value, a mask, is for training alone.
+    # The second value is a mask, which only training needs.
     return a["input"] if isinstance(node.meta["val"], torch.Tensor) else [a["input"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's LSTM, GRU and RNN as loops; torch itself would take them apart into the equations of each step.
+"""torch's LSTM, GRU and RNN as loops, before torch decomposes them into the equations of each step.
 
 Their weights are parameters in float32, none of them a projection, and the length of the sequence is known.
 """
@@ -57,13 +57,13 @@ NAMES = tuple(operator.__name__ for operator in _KINDS)
 
 
 def loops_of(program: ExportedProgram) -> list[Any]:
-    """Return the recurrent operators that become a loop at every call; torch must not decompose them."""
+    """Return the recurrent operators whose calls in the program can all be imported as loops."""
     calls: dict[Any, list[bool]] = {}
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.nodes:
                 if node.target in _KINDS:
-                    # A branch is given its weights as operands.
+                    # In a branch, the weights are operands and not constants.
                     is_loop = module is program.graph_module and _is_loop(program, node)
                     calls.setdefault(node.target, []).append(is_loop)
     return [operator for operator, fit in calls.items() if all(fit)]
@@ -120,7 +120,7 @@ def _values(importer: Any, node: Any) -> Array:
 
 
 def _weights(kind: _Kind, params: Sequence[Array], count: int) -> Iterator[Weights]:
-    """Yield the weights of each direction of each layer, which are `count` parameters each."""
+    """Yield the weights of each direction of each layer; `count` parameters belong to one direction."""
 
     def ordered(value: Array) -> Array:
         parts = np.split(value, len(kind.order))
@@ -133,7 +133,7 @@ def _weights(kind: _Kind, params: Sequence[Array], count: int) -> Iterator[Weigh
 
 
 def _part(builder: relax.BlockBuilder, state: relax.Expr, place: int) -> relax.Expr:
-    """Return one direction's part of [layers * directions, batch, hidden]."""
+    """Return [batch, hidden], the part of one direction, of [layers * directions, batch, hidden]."""
     if int(state.ty.shape[0]) > 1:
         state = builder.emit(_R.strided_slice(state, [0], [place], [place + 1]))
     return builder.emit(_R.squeeze(state, [0]))

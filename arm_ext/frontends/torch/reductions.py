@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch reductions that upstream's importer lacks, by the operators of `frontends.ops`."""
+"""Torch reductions that TVM's importer lacks, by the operators of `frontends.ops`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ _Convert = Callable[["ExportedProgramImporter", torch.fx.Node, _Arguments], Any]
 
 
 def along(function: Callable[..., Value]) -> _Convert:
-    """Return a converter of a reduction along `dim`: a number, a list of them, or none for all axes."""
+    """Return a converter of a reduction along `dim`: a number, a list of numbers, or None for all axes."""
 
     def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> Expr:
         axes = a.get("dim")
@@ -30,7 +30,7 @@ def along(function: Callable[..., Value]) -> _Convert:
 
 
 def truth(function: Callable[..., Value]) -> _Convert:
-    """Return a converter of any or all, which read numbers as x ≠ 0."""
+    """Return a converter of `any` or `all`, for which numbers are true if they are not 0."""
     return along(lambda x, axes, keepdims: function(arithmetic.cast(x, "bool"), axes, keepdims))
 
 

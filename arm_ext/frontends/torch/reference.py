@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 Replaced = Callable[[str, str], Array | None]
 """Names of a node and of one that it reads → value to read in its place; None to read its own."""
 
-# Errors of torch's operators.
+# Errors that torch's operators raise.
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, ZeroDivisionError)
 
 _TRUNCATING = (torch.ops.aten.div.Tensor_mode, torch.ops.aten.div.Scalar_mode)
@@ -59,13 +59,13 @@ def reference(
     try:
         return _apart(run), runtime
     except DiedError as err:
-        return [], f"{runtime} does not survive it: {err}"
+        return [], f"{runtime} crashes when it runs the model: {err}"
     except _REFUSALS as err:
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
 
 
 def _apart(function: Callable[[], Result]) -> Result:
-    """Return a function's result, computed in a process of its own on one thread.
+    """Return a function's result, computed in a child process on one thread.
 
     OpenMP's other threads are not in a fork, and torch would wait for them.
     """
@@ -78,7 +78,7 @@ def _apart(function: Callable[[], Result]) -> Result:
 
 
 class NodeValues:
-    """Runs an exported program node by node, to read and to replace values of nodes; a branch or loop is one node.
+    """Runs an exported program node by node, to read and replace nodes' values; a branch or loop counts as one node.
 
     Buffers that the program changes are inputs, and their next values are results, so that no run changes the program.
     """
@@ -105,8 +105,8 @@ class NodeValues:
         changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.target in states}
         self.states: dict[str, str] = {name: known[name] for name in states if name in known}
         """Buffer that the program changes → its placeholder."""
-        # If the program is not functionalised, operators change the buffer in place, and the placeholder holds its next
-        # value.
+        # If the program is not functionalised, operators change the buffer in place, so its placeholder holds the
+        # next value.
         self._next = {states[name]: changed.get(name, at) for name, at in self.states.items()}
         self.constants: dict[str, torch.Tensor] = {
             placeholder: held[name] for name, placeholder in known.items() if name not in self.states
@@ -119,7 +119,7 @@ class NodeValues:
         wanted: Collection[str],
         replaced: Replaced = lambda reader, name: None,
     ) -> dict[str, Array]:
-        """Return the values of nodes, by their names, and of the states after that.
+        """Return the values of nodes by name, and of the states after the run.
 
         Args:
             inputs: Values of the program's inputs, and of its states, by their names.
@@ -185,7 +185,7 @@ def _truncates(program: ExportedProgram) -> bool:
 
 
 class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that raises an error at those truncating integer divisions at which torch ends the process."""
+    """A dispatch mode that raises an error at truncating integer divisions at which torch would end the process."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -196,7 +196,7 @@ class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not (a.is_floating_point() or b.is_floating_point()):
                 least = torch.iinfo(torch.result_type(a, b)).min
                 if bool(((b == 0) | ((a == least) & (b == -1))).any()):
-                    raise ZeroDivisionError("it divides an integer by 0, or the least one by -1")
+                    raise ZeroDivisionError("it divides an integer by 0, or the smallest integer by -1")
         return function(*args, **kwargs)
 
 

@@ -25,14 +25,14 @@ ANTIALIASED = {
 
 
 def resampled(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a resize of [batch, channels, height, width] with antialiasing."""
+    """Convert an antialiased resize of [batch, channels, height, width]."""
     assert callable(node.target)
     operator = getattr(torch.ops.aten, f"_upsample_{ANTIALIASED[node.target.__name__]}2d_aa").default
     return _by_matrices(operator, importer, node, a)
 
 
 def bilinear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert upsample_bilinear2d; upstream takes the ratio of the sizes for the factor that torch is given."""
+    """Convert upsample_bilinear2d; TVM's importer uses the ratio of the sizes instead of the scale factor in torch."""
     scales = a["scale_factors"]
     if a["align_corners"] or not scales or _are_whole(scales):
         return importer.by_upstream(node)
@@ -61,7 +61,7 @@ def _by_matrices(
 
 
 def nearest(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert upsample_nearest2d; upstream selects the nearest centre, torch the floor of the coordinate."""
+    """Convert upsample_nearest2d; TVM selects the nearest centre, and torch the floor of the coordinate."""
     x, sizes = a["input"], node.meta["val"].shape[2:]
     if _are_whole(a["scale_factors"]):  # there is no difference
         return importer.by_upstream(node)
@@ -79,7 +79,7 @@ def nearest(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
 def _matrix(
     operator: Any, before: int, after: int, align_corners: bool, scale: float | None
 ) -> npt.NDArray[Any]:
-    """Return the matrix [after, before] of a resize: its result for the identity, along one axis."""
+    """Return the matrix [after, before] of a resize along one axis: the resize of the identity matrix."""
     pixels = torch.eye(before).reshape(1, 1, before, before)
     found: npt.NDArray[Any] = operator(pixels, [before, after], align_corners, None, scale).numpy()
     return np.ascontiguousarray(found[0, 0].T)

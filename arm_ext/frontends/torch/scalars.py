@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors without axes, along whose axis 0 or -1 torch computes nevertheless, become tensors of one element.
+"""0-d tensors that torch reduces or indexes along axis 0 or -1 become tensors of one element.
 
 cumsum(x: [], 0)    →    view(cumsum(view(x, [1]), 0), [])
 """
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 _VIEW = torch.ops.aten.view.default
-# Operators whose `dim` is an axis of the result, not of the operand.
+# Operators whose `dim` is an axis of the result instead of the operand.
 _ADDS_AN_AXIS = (torch.ops.aten.unsqueeze.default,)
 
 
@@ -60,7 +60,7 @@ def _give_axis(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def _results(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Return the nodes of a node's results: the node itself, or the getitem nodes if it returns several tensors."""
+    """Return the nodes that hold a node's results: the node, or its getitem nodes if it returns several."""
     is_one = isinstance(node.meta["val"], torch.Tensor)
     return [node] if is_one else [user for user in node.users if user.target is operator.getitem]
 

@@ -33,7 +33,7 @@ _COMPARISONS = {
 
 
 def item(importer: "ExportedProgramImporter", node: torch.fx.Node) -> Expr:
-    """Convert `item`: a tensor with one element becomes a scalar tensor."""
+    """Convert `item`: a tensor of one element becomes a scalar tensor."""
     return Graph(importer.block_builder).hold(importer.env[node.args[0]]).reshape(()).full
 
 
@@ -53,7 +53,7 @@ def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> Expr:
 
 
 def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> Expr:
-    """Convert select.int; upstream's converter reads the element before the first one for index -1."""
+    """Convert select.int; for index -1 TVM's converter reads the element before the first one."""
     x = Graph(importer.block_builder).hold(a["self"])
     axis = int(a["dim"]) % len(x.shape)
     if _is_tensor(a["index"]):
@@ -73,7 +73,7 @@ def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Argument
 
 
 def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> Expr:
-    """Convert slice_scatter.default; TVM's loops for this operator read beyond both ends of the source."""
+    """Convert slice_scatter.default; TVM's loops for this operator read out of the source's bounds at both ends."""
     graph = Graph(importer.block_builder)
     x, source = graph.hold(a["self"]), graph.hold(a["src"])
     axis = int(a["dim"]) % len(x.shape)
@@ -90,7 +90,7 @@ def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a:
 
 
 def _replaced(x: Value, source: Value, axis: int, start: int, end: int) -> Value:
-    """Return data with the elements from `start` to `end` replaced: those before, the source, and those behind."""
+    """Return data with the elements from `start` to `end` replaced: a concatenation of head, source and tail."""
     parts = [
         x.graph.hold(R.strided_slice(x.full, [axis], [first], [last]))
         for first, last in ((0, start), (end, x.shape[axis]))
@@ -100,10 +100,10 @@ def _replaced(x: Value, source: Value, axis: int, start: int, end: int) -> Value
 
 
 def _places(graph: Graph, length: Any, a: Arguments) -> Value:
-    """Return the indices of a slice."""
+    """Return the run-time indices of a slice of constant length."""
     if not isinstance(length, int | tirx.IntImm) or not _is_tensor(a["start"]):
         raise ValueError(
-            "the length of a slice follows from the data; a slice of a fixed length may begin at any place"
+            "the length of a slice depends on data; only slices of constant length, with any start, are supported"
         )
     return gather_scatter.steps(graph.hold(a["start"]), int(length), a["step"])
 

@@ -25,12 +25,12 @@ class Buffer:
 
     @property
     def output(self) -> str:
-        """Name for its next value."""
+        """Name of the output with the buffer's next value."""
         return f"{self.name}.next"
 
 
 def drop_numbers(program: ExportedProgram) -> None:
-    """Remove inputs and outputs that are no tensors, such as None and numbers, from a program.
+    """Remove inputs and outputs that are not tensors, such as None and numbers, from a program.
 
     Export has fixed the values of such inputs in the program.
     """
@@ -73,7 +73,7 @@ def take_buffers(program: ExportedProgram) -> list[Buffer]:
             for spec in signature.output_specs
         ],
     )
-    # Buffers that are not persistent are in no state_dict.
+    # Buffers that are not persistent are not in state_dict.
     program._constants = {name: value for name, value in program.constants.items() if name not in changed}
     return [Buffer(name, inputs[name], values[name]) for name in changed]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's importer of exported programs, extended to record source names and all failing nodes."""
+"""TVM's importer of exported programs, extended to record source names and all failing nodes."""
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from arm_ext.frontends.torch.names import source_of
 from arm_ext.frontends.torch.promote import dtype_name
 from relay_passes.ir.sources import bindings_of, name_bindings
 
-_MOST_TRANSPOSED = 2  # axes of a transposed convolution that TVM has an operator for
+_MOST_TRANSPOSED = 2  # numbers of spatial axes for which TVM has a transposed convolution
 
 NOT_COMPILED = ("masked_select.default",)
 """Operators that upstream converts, to a shape that depends on the data."""
@@ -41,7 +41,7 @@ _COMPLEX = (
 
 
 class Translator(ExportedProgramImporter):  # type: ignore[misc]
-    """Translates one program.
+    """Translates one exported program to Relax.
 
     Attributes:
         exported: The exported program.
@@ -52,7 +52,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     convert_map: dict[str, Any]
 
     def __init__(self, program: ExportedProgram, names: Mapping[str, str]) -> None:
-        """Prepare for a program without operators that change their arguments.
+        """Prepare for a program that is functionalised: no operator changes its arguments.
 
         Args:
             program: The program, decomposed.
@@ -75,7 +75,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
 
     def translate(self) -> tvm.IRModule:
-        """Return the program's own graph as a module; `program` has the functions of its branches and loops.
+        """Return the program's main graph as a module; its branches and loops are functions in `self.program`.
 
         Raises:
             ModelError: Operators without a converter, or nodes at which one fails: all of them.
@@ -93,12 +93,12 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return mod
 
     def by_upstream(self, node: torch.fx.Node) -> Any:
-        """Return what upstream's converter makes of a node."""
+        """Convert a node by TVM's converter."""
         assert callable(node.target)
         return self._upstream[node.target.__name__](node)
 
     def create_input_vars(self, program: ExportedProgram) -> Any:
-        """Return upstream's variables for inputs and weights, and note which are weights."""
+        """Return TVM's variables for inputs and weights, and record which are weights."""
         held, *others = super().create_input_vars(program)
         tensors = {**program.state_dict, **program.constants}
         targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
@@ -108,13 +108,13 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return held, *others
 
     def weight(self, value: relax.Expr) -> relax.Expr:
-        """Return the constant that a variable of the program's weights stands for; other values unchanged."""
+        """Return the constant that a weight's variable stands for; return other values unchanged."""
         held = self._weights.get(value) if isinstance(value, relax.Var) else None
         return value if held is None else relax.const(self._convert_pytorch_tensor_to_tvm(held))
 
     @contextmanager
     def deciding(self, node: torch.fx.Node) -> Iterator[str]:
-        """Open the scope of a branch or loop; its value is the name of the main graph's node that it belongs to."""
+        """Open the scope of a branch or loop; yield the name of the node in the main graph that contains it."""
         outer = self._deciding
         self._deciding = outer or self._source_of(node)
         try:
@@ -132,7 +132,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return lambda node: convert(self, node)
 
     def _custom_or(self, other: Any) -> Any:
-        """Return a converter that takes a plugin's operators itself and passes all other nodes to `other`."""
+        """Return a converter that converts a plugin's operators by the plugin, and all other nodes by `other`."""
 
         def converted(node: torch.fx.Node) -> Any:
             if not _is_custom(node):
@@ -171,7 +171,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return converted
 
     def _without_data(self, node: torch.fx.Node) -> Any:
-        """Return an operator's results if it is constant because operands have no elements; else None."""
+        """Return an operator's results as constants, if they or all operands have no elements; else None."""
         if not (isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"):
             return None
         known = node.meta.get("val")
@@ -191,7 +191,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return constants if isinstance(known, list | tuple) else constants[0]
 
     def _results(self, node: torch.fx.Node, value: Any) -> Any:
-        """Return a value for each result of an operator of which upstream gives the first alone.
+        """Return a value for each result of an operator for which TVM's importer returns only the first.
 
         Upstream returns the first for any of them. Results without elements are constants.
 
@@ -207,13 +207,13 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             is_empty = _is_static(part) and 0 in part.shape
             if number in read and not is_empty:
                 raise ValueError(f"its result {number} is read, and only result 0 is supported")
-            # A result that is not read has no value.
+            # A result that is not used has no value.
             dtype = dtype_name(part.dtype)
             values.append(relax.const(np.zeros(part.shape), dtype) if is_empty else None)
         return values
 
     def _as_torch(self, node: torch.fx.Node, value: Any) -> Any:
-        """Give each tensor that a node computes the type that torch has for it.
+        """Convert each tensor that a node computes to the dtype that torch has for it.
 
         Raises:
             ValueError: A tensor has another shape than torch's, and so other values.
@@ -232,12 +232,12 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         found, wanted = [*ty.shape], [*known.shape]
         is_static = all(isinstance(dim, int | tvm.tirx.IntImm) for dim in (*found, *wanted))
         if is_static and [int(dim) for dim in found] != wanted:
-            raise ValueError(f"its result would be {found}, and PyTorch's is {wanted}")
+            raise ValueError(f"its result would be {found}, but PyTorch's is {wanted}")
         dtype = dtype_name(known.dtype)
         return value if str(ty.dtype) == dtype else self.block_builder.emit(relax.op.astype(value, dtype))
 
     def _stand_in(self, node: torch.fx.Node, told: str, err: Exception) -> Any:
-        """Return placeholders for a failed node's values, so that errors of later nodes are found, too."""
+        """Return zeros in place of a failed node's values, so that errors of later nodes are found, too."""
 
         def zeros(value: Any) -> relax.Expr:
             if not isinstance(value, torch.Tensor) or not all(isinstance(dim, int) for dim in value.shape):
@@ -261,12 +261,12 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     @staticmethod
     def _has_cond_op(nodes: Sequence[torch.fx.Node]) -> bool:
-        # Upstream asks whether `main` has a branch in it; here branches are calls of functions.
+        # TVM checks whether `main` contains a branch; here, branches are calls of functions.
         return False
 
 
 def _check_convolution(node: torch.fx.Node) -> None:
-    """Refuse the convolutions that upstream has no operator for, or computes in another type."""
+    """Refuse convolutions for which TVM's importer has no operator, or which it would compute in another dtype."""
     if node.target is not torch.ops.aten.convolution.default:
         return
     data = node.all_input_nodes[0].meta["val"]
@@ -276,7 +276,7 @@ def _check_convolution(node: torch.fx.Node) -> None:
         )
     if node.args[6] and data.dim() > _MOST_TRANSPOSED + 2:
         raise ValueError(
-            f"it is transposed and over {data.dim() - 2} axes; {_MOST_TRANSPOSED} at most are supported"
+            f"it is a transposed convolution over {data.dim() - 2} axes; at most {_MOST_TRANSPOSED} are supported"
         )
 
 
@@ -295,13 +295,13 @@ def _is_custom(node: torch.fx.Node) -> bool:
 
 
 def holds_complex(node: torch.fx.Node) -> bool:
-    """Whether a node's value is of complex numbers, or one of its values is."""
+    """Whether a node computes a complex tensor."""
     leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
     return any(isinstance(value, torch.Tensor) and value.is_complex() for value in leaves)
 
 
 def _all_calls(program: torch.fx.GraphModule) -> Iterator[Any]:
-    """Yield the calls of operators, those in branches included."""
+    """Yield the operator calls of a program, including those in branches."""
     for module in program.modules():
         if isinstance(module, torch.fx.GraphModule):
             yield from (node for node in module.graph.nodes if node.op == "call_function")

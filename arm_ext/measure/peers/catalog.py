@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtimes that a package can be compared with, and the versions that are compared."""
+"""The runtimes that a package can be compared with, and their pinned versions."""
 
 from dataclasses import dataclass
 
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
 
-# Both peers need numpy's C ABI version 2. numpy's version does not change the instructions that are counted.
+# Both peers need numpy's C ABI version 2. numpy's own version does not change the counted instructions.
 NUMPY = "numpy==2.4.6"
 
 
@@ -38,9 +38,9 @@ class Peer:
 PEERS = {
     peer.name: peer
     for peer in (
-        # The newest release when the marks for our kernels were set.
+        # The newest release when the targets for our kernels were set.
         Peer("onnxruntime", "onnxruntime", "1.31.1", "onnxruntime", "onnx"),
-        # The release whose default kernels the tests of the TFLite front end are exact against.
+        # The release whose default kernels the TFLite front end's tests reproduce exactly.
         Peer("litert", "ai-edge-litert", "2.3.0", "ai_edge_litert", "tflite"),
     )
 }

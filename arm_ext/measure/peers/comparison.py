@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of a package beside its peers, as records."""
+"""The table that compares a package with its peers, as records."""
 
 from typing import Literal
 
@@ -73,7 +73,7 @@ class Absent(ClosedRecord):
 
 
 class Comparison(ClosedRecord):
-    """`bench --against`: the first row is tvm-arm-ext's."""
+    """The result of `bench --against`; its first row is tvm-arm-ext's."""
 
     schema_version: Literal[1] = 1
     kind: Literal["comparison"] = "comparison"

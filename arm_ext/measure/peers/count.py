@@ -22,11 +22,11 @@ from arm_ext.measure.peers.catalog import Peer
 from arm_ext.measure.peers.downloads import debian_root, python_version, wheels
 from arm_ext.native.build import qemu_plugin
 
-# One thread between the marks: the plugin's counters are not atomic.
-# Byte code that it wrote would count as damage of the cached folder, which would then be fetched again.
+# One thread while counting: the plugin's counters are not atomic. Written bytecode would count as damage of the
+# cached folder, which would then be downloaded again.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
-# One line of processors: the peers run on one thread, and then ask for no more.
+# A single processor: the peers run on one thread, and so do not start more.
 _CPUINFO = """\
 processor\t: 0
 Features\t: fp asimd
@@ -36,9 +36,9 @@ CPU variant\t: {variant:#x}
 CPU part\t: {part:#x}
 CPU revision\t: 0
 """
-# Revision r0 of the Cortex-A55 is another core to XNNPACK's cpuinfo, one without dotprod; r2 is in the boards sold.
+# XNNPACK's cpuinfo treats revision r0 of the Cortex-A55 as a core without dotprod; r2 is in the boards sold.
 _VARIANTS = {"cortex-a55": 2}
-# A core of the family that "generic-dotprod" stands for, the one that QEMU shows for it.
+# The core that QEMU emulates for the family "generic-dotprod".
 _STAND_INS = {"generic-dotprod": "cortex-a76"}
 
 Part = Literal["inference", "start"]
@@ -62,7 +62,7 @@ class PeerRun:
 
 @dataclass(frozen=True)
 class Guest:
-    """An arm64 Python with one peer's wheel."""
+    """An arm64 Python with one peer's wheels."""
 
     peer: Peer
     root: Path
@@ -77,7 +77,7 @@ class Guest:
         core: str,
         part: Part = "inference",
     ) -> PeerRun:
-        """Count an inference.
+        """Count the instructions of an inference in a peer.
 
         Args:
             model: File of the peer's format.
@@ -125,7 +125,7 @@ class Guest:
 
 
 def guest_view(root: Path, work: Path, core: str) -> Path:
-    """Make the folder in which the emulator looks up each path of the guest first, with /proc/cpuinfo of a core."""
+    """Create the folder in which the emulator first looks up the guest's paths, with the /proc/cpuinfo of a core."""
     view = work / "root"
     (view / "proc").mkdir(parents=True)
     (view / "proc/cpuinfo").write_text(_cpuinfo(core), encoding="utf-8")
@@ -135,7 +135,7 @@ def guest_view(root: Path, work: Path, core: str) -> Path:
 
 
 def _cpuinfo(core: str) -> str:
-    """Return the /proc/cpuinfo by which a peer picks its kernels, for a core of `schedules.cores.CORES`.
+    """Return the /proc/cpuinfo of a core of `schedules.cores.CORES`, by which a peer selects its kernels.
 
     qemu-user shows the host's. onnxruntime crashes at import on one without Arm's fields, and XNNPACK has kernels of
     its own for single cores. What instructions there are both ask the emulator (AT_HWCAP).

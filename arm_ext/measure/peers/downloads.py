@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a peer needs to run on the emulator, unpacked into the cache folder: an arm64 Python and the peer's wheels.
+"""The files with which a peer runs on the emulator, unpacked into the cache folder: an arm64 Python and its wheels.
 
 The Python is that of this Debian release. apt fetches it into a private state folder, so that dpkg's architectures and
 package lists stay as they are.
@@ -17,15 +17,15 @@ from arm_ext.common.errors import EnvError
 from arm_ext.measure.peers.catalog import Peer
 from arm_ext.native.build import cached
 
-# The peers' wheels link to libstdc++; all dependencies follow.
+# Packages to install: the peers' wheels link to libstdc++; all dependencies follow.
 PACKAGES = ("python3", "libstdc++6")
 _ARCHIVE_WITH_ARM64 = "debian"
-# The platforms that the wheels of PEERS and of numpy are tagged with.
+# Platform tags of the wheels of PEERS and of numpy.
 _PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64")
 
 
 def debian_root() -> Path:
-    """Return the file tree of an arm64 Debian with Python, of the release that runs here.
+    """Return the file tree of an arm64 Debian with Python, of the same release as this machine.
 
     Raises:
         EnvError: This is no Debian, or its archive is out of reach.
@@ -41,7 +41,7 @@ def debian_root() -> Path:
         with tempfile.TemporaryDirectory() as scratch:
             for package in _download(Path(scratch)):
                 _run(["dpkg-deb", "--extract", package, folder])
-        if not (folder / "lib").exists():  # from Debian 13 on the dynamic linker lies in usr/lib alone
+        if not (folder / "lib").exists():  # from Debian 13 on, the dynamic linker is only in usr/lib
             (folder / "lib").symlink_to("usr/lib")
 
     return cached("debian-arm64", [release.get("VERSION_ID", ""), *PACKAGES], fill)
@@ -53,7 +53,7 @@ def python_version(root: Path) -> str:
 
 
 def wheels(peer: Peer, python: str) -> Path:
-    """Return a folder for PYTHONPATH with a peer's own aarch64 wheel and numpy.
+    """Return a folder for PYTHONPATH with a peer's aarch64 wheel and numpy.
 
     Args:
         peer: The runtime whose wheel is wanted.
@@ -65,9 +65,9 @@ def wheels(peer: Peer, python: str) -> Path:
 
     def fill(folder: Path) -> None:
         tags = [f"--platform={platform}" for platform in _PLATFORMS]
-        # Without dependencies: what an inference imports is pinned, and nothing else comes along.
+        # Without dependencies: all packages that an inference imports are pinned.
         options = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={python}", *tags]
-        # -P: nothing of the working folder is imported.
+        # With -P, nothing is imported from the working folder.
         command = [
             sys.executable,
             "-P",
@@ -96,7 +96,8 @@ def _download(apt: Path) -> list[Path]:
     (apt / "state/lists/partial").mkdir(parents=True)
     (apt / "cache/archives/partial").mkdir(parents=True)
     (apt / "status").touch()
-    # Copy only the settings that reach the archive; the system's hooks could clean the system's caches.
+    # Copy only the settings that are needed to reach the archive; the system's hooks could clean the system's
+    # caches.
     dump = _run(["apt-config", "dump"]).stdout
     settings = [line for line in dump.splitlines() if line.startswith("Acquire::")]
     settings += [
@@ -111,7 +112,7 @@ def _download(apt: Path) -> list[Path]:
     ]
     (apt / "apt.conf").write_text("\n".join(settings), encoding="utf-8")
     env = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
-    # The update may fail, because another archive of this machine lacks arm64; `install` fails if the packages are
+    # The update may fail because another archive of this machine lacks arm64; `install` fails if packages are
     # missing.
     _run(["apt-get", "update"], env, check=False)
     _run(["apt-get", "install", "--yes", "--download-only", "--no-install-recommends", *PACKAGES], env)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that compute nothing: they show a runtime's overhead per call."""
+"""Models without computation, which show a runtime's overhead per call."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def _onnx() -> bytes:
 
 
 def _tflite() -> bytes:
-    """Return a model with one tensor, which is input and output, and without operators."""
+    """Return a model without operators, whose only tensor is both its input and its output."""
     make = flatbuffers.Builder(0)
 
     def offsets(start: Callable[[flatbuffers.Builder, int], object], *items: int) -> int:

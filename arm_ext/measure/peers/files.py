@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of a model file that are known without compiling it."""
+"""Properties of a model file that are available without compiling it."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def model_format(path: Path) -> str:
 
 
 def weight_bytes(path: Path) -> int:
-    """Return the bytes of all constants of an imported model, in the dtypes of the file."""
+    """Return the size in bytes of all constants of an imported model, in the dtypes of the file."""
     return (
         _tflite_bytes(path.read_bytes()) if model_format(path) == "tflite" else _onnx_bytes(onnx.load(path))
     )

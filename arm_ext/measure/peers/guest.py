@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the emulated arm64 Python, alone: `guest.py PEER MODEL FOLDER PART` counts a part of a peer's work.
+"""Script for the emulated arm64 Python: `guest.py PEER MODEL FOLDER PART` runs the part of a peer's work to count.
 
 PART is "inference", one warm inference, or "start", all from the opening of the model to its first outputs, with the
 peer's libraries loaded before. FOLDER holds inputs.npz (arrays "0", "1", ... in the model's order) and gets outputs.npz
@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# The emulator's plugin counts between close(BEGIN) and close(END); no file has these descriptors.
+# The emulator's plugin counts from close(BEGIN) to close(END); no file has these descriptors.
 BEGIN, END = 0x5A5A01, 0x5A5A02
-# Warm-up inferences, as many as on the virtual board: the first ones allocate memory.
+# Number of warm-up inferences, as on the virtual board: the first inferences allocate memory.
 WARMUP = 4
 
 Prepared = tuple[Callable[[], object], Callable[[], list[npt.NDArray[Any]]]]
 
 
 def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
-    """Return functions that run an ONNX model on bound inputs, and that return its outputs."""
+    """Return two functions: one runs an ONNX model on bound inputs, the other returns its outputs."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -41,7 +41,7 @@ def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
 
 
 def litert(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
-    """Return functions that run a TFLite model by LiteRT's default kernels, and that return its outputs."""
+    """Return two functions: one runs a TFLite model by LiteRT's default kernels, the other returns its outputs."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=model, num_threads=1)
@@ -67,7 +67,10 @@ def _mark(number: int) -> None:
 
 
 def _array(value: Any) -> Any:
-    """Return an output as an array: of a list of maps from classes to scores, a row a map; of texts, texts."""
+    """Return an output as an array.
+
+    A list of maps from classes to scores becomes one row per map, and strings stay strings.
+    """
     if isinstance(value, list):
         return np.array(
             [list(each.values()) if isinstance(each, dict) else each for each in value], np.float32

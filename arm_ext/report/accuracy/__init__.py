@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a quantised model loses accuracy: the record, and its views as text, CSV and HTML."""
+"""The report of where a quantised model loses accuracy: its record, and its views as text, CSV and HTML."""

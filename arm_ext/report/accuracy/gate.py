@@ -14,7 +14,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Gate:
-    """The least accuracy that a quantised model, computed in integers, must have; NaN holds no bound.
+    """The minimum accuracy that a quantised model, computed in integers, must have; a NaN value meets no bound.
 
     Attributes:
         min_sqnr: Least SQNR of each output in dB.
@@ -37,12 +37,12 @@ class Gate:
                 raise UsageError(f"{option} {bound}: expected a number")
 
     def holds(self, value: float, drop: float) -> bool:
-        """Return whether a metric and its drop from the source are good enough."""
+        """Return whether a metric and its drop from the source are within the bounds."""
         enough = self.least is None or value >= self.least[1]
         return enough and (self.max_drop is None or drop <= self.max_drop + _ROUNDING)
 
     def describe(self, metric: str) -> str:
-        """Return the bounds on a metric in words, such as "top1 at most 1 % worse than the float model's"."""
+        """Return the bounds on a metric as text: "top1 at most 1 % worse than the float model's"."""
         least = [] if self.least is None else [f"at least {self.least[1]:g}"]
         drop = (
             []
@@ -52,26 +52,29 @@ class Gate:
         return f"{metric} {' and '.join(least + drop)}"
 
     def check(self, metric: str | None, samples: int, *, less_is_better: bool = False) -> None:
-        """Check that the report's metric can be held to the bounds.
+        """Check that the bounds can be applied to the report's metric.
 
         Raises:
             UsageError: There is no metric, there are too few samples, or a least value is asked of a metric that counts
                 errors.
         """
         if self.least is not None and less_is_better:
-            raise UsageError(f"--min {metric}: less of it is better; bound it by --max-drop")
+            raise UsageError(
+                f"--min {metric}: lower values of this metric are better; bound it by --max-drop"
+            )
         if self.max_drop is None:
             return
         if metric is None:
             raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
         if metric in ("top1", "top5") and 0 < self.max_drop < 1 / samples:
             raise UsageError(
-                f"--max-drop {100 * self.max_drop:g}% cannot be told on {counted(samples, 'sample')}, where one is "
+                f"--max-drop {100 * self.max_drop:g}% cannot be measured on {counted(samples, 'sample')}, of "
+                "which each is "
                 f"{100 / samples:.3g} %: give at least {round(1 / self.max_drop)}"
             )
 
     def missed(self, report: AccuracyReport) -> list[str]:
-        """Return which bounds a model misses, in words.
+        """Return a sentence for each bound that a model misses.
 
         Raises:
             UsageError: The report has no metric, or another one, or too few samples to tell a drop.

@@ -62,7 +62,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 
 
 def html(report: AccuracyReport) -> str:
-    """Return the page: the outputs, the layers to blame, and a bar a link of the chain for every layer."""
+    """Return the page: the outputs, the layers to blame, and for every layer one bar per link of the chain."""
     title = escape(f"{report.model} against {report.reference}")
     found = report.to_blame()
     causes = "".join(f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in found)
@@ -158,7 +158,7 @@ def _paragraphs(lines: Sequence[str]) -> str:
 
 
 def _mixed(mixed: MixedPrecision) -> str:
-    """Return the choices of layers in int16 and float as a table, the chosen one marked, and what makes it by hand."""
+    """Return an HTML table of the tried choices of layers in int16 and float, and options for the chosen one."""
     head, *rows = precision_rows(mixed)
     places = []
     for choice, row in zip(mixed.choices, rows, strict=True):
@@ -187,7 +187,7 @@ def _bar(sqnr_db: float | None) -> str:
 
 
 def _chart(bins: ValueHistogram | ErrorHistogram, filled: Sequence[int], line: Sequence[int]) -> str:
-    """Return a cell with two histograms over the same bins, as inline SVG."""
+    """Return a table cell with two histograms over the same bins, as inline SVG."""
     most = math.log1p(max((*filled, *line), default=0)) or 1.0
     step = _CHART_WIDTH / max(len(filled), 1)
 

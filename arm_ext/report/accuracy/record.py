@@ -55,7 +55,7 @@ class ErrorHistogram(_Bins):
 
 
 class LayerAccuracy(ClosedRecord):
-    """A tensor of the quantised model that stands for one of the source's."""
+    """A tensor of the quantised model, compared with the source's tensor that it approximates."""
 
     name: str = Field(description="The source node that it is named after, or the model's input.")
     operator: str = Field(description='Operator of that node; "input" for an input.')
@@ -105,12 +105,12 @@ class LayerAccuracy(ClosedRecord):
 
     @property
     def title(self) -> str:
-        """Name of the layer; with the reader, if it is the layer as one of its readers reads it."""
+        """Name of the layer; if the record is for only one of its readers, with that reader."""
         return f"{self.name} as {self.reader} reads it" if self.reader else self.name
 
     @property
     def kept_db(self) -> float:
-        """SQNR of the layer's own error, at the layer or at its readers, whichever is less."""
+        """SQNR of the layer's own error: the minimum of that at the layer and those at its readers."""
         return self.own.sqnr_db if self.read_db is None else min(self.own.sqnr_db, self.read_db)
 
     @property
@@ -119,7 +119,7 @@ class LayerAccuracy(ClosedRecord):
         return self.own.sqnr_db < LOW_DB or (bool(self.causes) and self.kept_db < GOOD_DB)
 
     def because(self) -> str:
-        """Return the causes, or a sentence if there is none."""
+        """Return the causes as text, or a sentence if none is known."""
         return (
             "; ".join(self.causes)
             or f"its own error is large ({self.own.sqnr_db:.1f} dB), of no single cause"
@@ -127,7 +127,7 @@ class LayerAccuracy(ClosedRecord):
 
 
 class OutputAccuracy(ClosedRecord):
-    """An output of the model against the source's."""
+    """An output of the model, compared with the source's output."""
 
     name: str = Field(description="Name of the output.")
     fake: Errors = Field(description="Errors of the quantised model in float.")
@@ -184,7 +184,7 @@ class NpuTarget(ClosedRecord):
 
 
 class NpuCost(ClosedRecord):
-    """The parts of a model's cost on the NPU and beside it."""
+    """The cost of a model on the NPU, and of its parts on the CPU."""
 
     regions: int = Field(description="Number of regions, each handed over once an inference.")
     mac_share: float = Field(description="Share of the multiply-accumulates that the NPU computes.")
@@ -266,7 +266,7 @@ Middle = Literal["QDQ", "LiteRT"]
 
 
 class NpuDifference(ClosedRecord):
-    """The operator with which a region begins to differ."""
+    """The first operator of a region whose results differ on the NPU."""
 
     nodes: tuple[str, ...] = Field(description="Source nodes that it comes from.")
     operator: str = Field(description="Kind of the operator.")
@@ -276,7 +276,7 @@ class NpuDifference(ClosedRecord):
 
 
 class NpuRegionLink(ClosedRecord):
-    """Whether the NPU computes our integers in a region, which is fed with them."""
+    """Whether the NPU computes the same integers as the CPU in a region that gets the same inputs."""
 
     sources: tuple[str, ...] = Field(description="Source nodes in it, in execution order.")
     elements: int = Field(description="Number of elements of its outputs, over all samples.")
@@ -349,7 +349,7 @@ class AccuracyReport(ClosedRecord):
         return any(layer.read_db is not None for layer in self.layers)
 
     def worst(self) -> list[LayerAccuracy]:
-        """Return the layers with the ones to blame first, then by their own error, largest first."""
+        """Return the layers sorted: those to blame first, then the largest own error first."""
         return sorted(self.layers, key=lambda layer: (not layer.is_to_blame, layer.kept_db))
 
     def to_blame(self) -> list[LayerAccuracy]:

@@ -37,12 +37,12 @@ MIDDLES = {"QDQ": "QDQ in float", "LiteRT": "LiteRT"}
 
 
 def decibels(sqnr_db: float, unit: str = " dB") -> str:
-    """Return an SQNR as text; without any error it is "exact"."""
+    """Return an SQNR as text; "exact" if there is no error."""
     return "exact" if sqnr_db >= GREATEST_DB else f"{sqnr_db:.1f}{unit}"
 
 
 def text(report: AccuracyReport, *, whole: bool = False) -> str:
-    """Return the outputs, the layers to blame with their causes, and the figures of the worst.
+    """Return the outputs, the layers to blame with their causes, and the measures of the worst layers.
 
     Args:
         report: The report to show.
@@ -83,7 +83,7 @@ def _paragraph(lines: list[str]) -> list[str]:
 
 
 def note(report: AccuracyReport) -> str:
-    """Return an explanation of the columns of figures."""
+    """Return an explanation of the table's columns."""
     read = "Read: what is left of it in the worst product that reads it. " if report.has_readers else ""
     return (
         f"SQNR in dB against the float model; {GOOD_DB:g} and more is good. Own: the layer alone, fed with the float "
@@ -92,7 +92,7 @@ def note(report: AccuracyReport) -> str:
 
 
 def pruned(report: AccuracyReport) -> list[str]:
-    """Return which layers were pruned, whose effect is part of the errors."""
+    """Return a note that names the pruned layers, since pruning is part of their errors."""
     if not report.pruned:
         return []
     said = (
@@ -103,7 +103,7 @@ def pruned(report: AccuracyReport) -> list[str]:
 
 
 def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
-    """Return the layers to blame with their causes, largest own error first, or that no layer is to blame."""
+    """Return the layers to blame with their causes, largest own error first; or a sentence that no layer is."""
     found = report.to_blame()
     if not found:
         worst = [f"{layer.title} ({decibels(layer.kept_db)})" for layer in report.worst()[:_LARGEST]]
@@ -119,7 +119,7 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
 
 
 def beyond_calibration(report: AccuracyReport) -> list[str]:
-    """Return a note that the samples are at fault, not single layers, if half of the layers or more saturate."""
+    """Return a note that the samples are the cause, not single layers, if at least half of the layers saturate."""
     quantized = [layer for layer in report.layers if layer.scale is not None]
     beyond = sum(layer.saturated > SATURATED for layer in quantized)
     if beyond < _MANY or 2 * beyond < len(quantized):
@@ -132,7 +132,7 @@ def beyond_calibration(report: AccuracyReport) -> list[str]:
 
 
 def mixed_precision(mixed: MixedPrecision) -> list[str]:
-    """Return the choices of layers in int16 and float as a table, and what was chosen."""
+    """Return a table of the choices of layers in int16 and float, and a description of the chosen one."""
     head, *rows = precision_rows(mixed)
     short = [(*row[:-1], clipped(row[-1], _WIDTH // 2)) for row in rows]
     return [
@@ -144,7 +144,7 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
 
 
 def precision_title(mixed: MixedPrecision) -> str:
-    """Return the chosen precisions, the bound, and the target of the estimated cycles, as a title."""
+    """Return a title with the chosen precisions, the bound, and the target for which cycles are estimated."""
     chosen, (source, *_) = _chosen(mixed), _metrics(mixed)
     stopped = "" if mixed.complete else " (stopped before the search came to its end)"
     return (
@@ -155,7 +155,7 @@ def precision_title(mixed: MixedPrecision) -> str:
 
 
 def precision_rows(mixed: MixedPrecision) -> list[tuple[str, ...]]:
-    """Return the names of columns, and a row for each choice, whose last cell lists its layers above int8."""
+    """Return the names of columns, then one row per choice; the last cell lists the layers above int8."""
     on_npu = () if mixed.npu is None else ("NPU MACs",)
     head = ("", "int16", "float16", "float", mixed.metric, *on_npu, "cycles", "bytes", "layers")
     rows = [
@@ -174,7 +174,7 @@ def precision_rows(mixed: MixedPrecision) -> list[tuple[str, ...]]:
 
 
 def precision_notes(mixed: MixedPrecision) -> list[str]:
-    """Return why a precision is not available, how to make the choice with PT2E, and if integers miss the bound."""
+    """Return notes: unavailable precisions, how to make the choice with PT2E, and whether integers miss the bound."""
     refused = {"int16": mixed.without_int16, "float16": mixed.without_float16}
     return [
         *(f"{precision} is no choice: {why}" for precision, why in refused.items() if why),
@@ -184,7 +184,7 @@ def precision_notes(mixed: MixedPrecision) -> list[str]:
 
 
 def precision_options(mixed: MixedPrecision) -> list[str]:
-    """Return the options of `quantize` that make the chosen model by hand."""
+    """Return the options of `quantize` that reproduce the chosen model."""
     named = {"int16": mixed.int16_nodes, "float16": mixed.float16_nodes, "keep-float": mixed.nodes}
     if mixed.modules is not None:
         return []
@@ -196,7 +196,7 @@ def _chosen(mixed: MixedPrecision) -> PrecisionChoice:
 
 
 def _metrics(mixed: MixedPrecision) -> list[str]:
-    """Return the metrics of the float model and of each choice, with digits enough to tell them apart."""
+    """Return the metrics of the float model and of each choice, with enough digits to distinguish them."""
     return told_apart((mixed.source, *(each.metric for each in mixed.choices)))
 
 
@@ -207,7 +207,7 @@ _MISSED = (
 
 
 def _left_out(mixed: MixedPrecision, chosen: PrecisionChoice) -> list[str]:
-    """Return the modules that PT2E's quantiser must leave out, so that the chosen layers stay in float."""
+    """Return a note with the modules that PT2E's quantiser must leave out, so that the chosen layers stay in float."""
     if mixed.modules is None or not chosen.layers:
         return []
     named = f"modules: {', '.join(mixed.modules)}" if mixed.modules else f"nodes: {', '.join(mixed.nodes)}"
@@ -248,7 +248,7 @@ def npu_link(link: NpuLink) -> list[str]:
 
 
 def npu_sentences(link: NpuLink) -> list[str]:
-    """Return what computed the NPU's link, and a sentence for each region."""
+    """Return a sentence about the machine that computed the NPU's link, and one for each region."""
     said = f"{link.accelerator}, by a functional model of it, on {counted(link.samples, 'sample')}"
     if not link.regions:
         return [
@@ -284,14 +284,14 @@ def described(report: AccuracyReport) -> str:
 
 
 def unmeasured(report: AccuracyReport) -> list[str]:
-    """Return why there is no metric where one was asked for."""
+    """Return the reason why a requested metric was not measured."""
     if report.unmeasured is None:
         return []
     return textwrap.wrap(f"The metric was not measured: {report.unmeasured}", _WIDTH)
 
 
 def where_lost(report: AccuracyReport) -> list[str]:
-    """Return at which link of the chain the worst output loses accuracy, where it loses much."""
+    """Return a sentence about the link of the chain at which the worst output loses most accuracy, if it loses much."""
     worst = min(report.outputs, key=lambda output: output.integers.sqnr_db, default=None)
     if worst is None or worst.integers.sqnr_db >= GOOD_DB or report.reference == report.middle:
         return []
@@ -327,7 +327,7 @@ def _outputs(report: AccuracyReport) -> Iterator[str]:
 
 
 def _rows(report: AccuracyReport, layers: Sequence[LayerAccuracy]) -> Iterator[tuple[str, ...]]:
-    """Yield the names of columns and the figures of layers; "read" only where there are such figures."""
+    """Yield the names of columns, then a row per layer; the column "read" is left out if no layer has its value."""
     read = report.has_readers
     head = ("layer", "operator", "own", *(("read",) if read else ()), report.middle)
     yield (*head, "integers", "saturated", "zeros", "max error")
@@ -346,7 +346,7 @@ def _rows(report: AccuracyReport, layers: Sequence[LayerAccuracy]) -> Iterator[t
 
 
 def not_compared(report: AccuracyReport, most: int | None) -> list[str]:
-    """Return which nodes of the source no layer covers."""
+    """Return a note with the source nodes that belong to no layer."""
     if not report.uncovered:
         return []
     names = report.uncovered[:most]
@@ -356,7 +356,7 @@ def not_compared(report: AccuracyReport, most: int | None) -> list[str]:
 
 
 def comma_separated(report: AccuracyReport) -> str:
-    """Return one line a layer, in execution order, below a line of column names."""
+    """Return one line per layer, in execution order, after a line with the names of columns."""
     return lines_of([_flat(layer) for layer in report.layers])
 
 

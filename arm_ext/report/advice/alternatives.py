@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of `compile` that could make a model faster, by its profile and its report."""
+"""Options of `compile` that could make a model faster, derived from its profile and report."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -21,9 +21,9 @@ WORTH_BUILDING = 1.5
 
 No formula is wrong by more."""
 
-# Options that decide the numbers.
+# Options that change the computed values.
 _NUMBERS = {"precision", "quantize"}
-# Calls whose kernels are looked at.
+# Number of costliest calls for whose kernels alternatives are sought.
 _COSTLIEST = 5
 
 
@@ -83,7 +83,7 @@ def _precisions(features: Collection[str], int8: Mapping[str, str] | None) -> It
 
 
 def int8_alternative(options: Mapping[str, str]) -> Alternative:
-    """Return the quantisation of the whole model by these options."""
+    """Return the alternative that quantises the complete model by these options."""
     return Alternative(
         name="int8",
         options=dict(options),
@@ -92,7 +92,7 @@ def int8_alternative(options: Mapping[str, str]) -> Alternative:
 
 
 def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Alternative]:
-    """Yield alternatives without the kernel of a costly call, if another kernel takes each call of that kernel."""
+    """Yield alternatives that exclude the kernel of a costly call, if other kernels support all of its calls."""
     costly = [call.kernel for call in profile.costliest()[:_COSTLIEST]]
     for name in dict.fromkeys(costly):
         kernels = [kernel for kernel in report.kernels if kernel.kernel == name]
@@ -114,12 +114,12 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
 
 
 def _ratio(kernel: KernelCall) -> float:
-    """Return the next best kernel's cost as a multiple of the kernel's."""
+    """Return the next best kernel's cost divided by the kernel's cost."""
     return kernel.other_kernels[0].selection_cost / (kernel.selection_cost or 1)
 
 
 def exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Return whether two sets of options exclude each other, because both decide the numbers."""
+    """Return whether two sets of options exclude each other, because both change the computed values."""
     return bool(_NUMBERS & options.keys()) and bool(_NUMBERS & others.keys())
 
 
@@ -130,7 +130,7 @@ def merged_options(options: Mapping[str, Any], others: Mapping[str, Any]) -> dic
 
 
 def is_part(options: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
-    """Return whether all of some options are among others."""
+    """Return whether all options of one set are in the other, with the same values."""
     return all(
         set(value) <= set(of.get(name, ())) if name == WITHOUT_KERNEL else of.get(name) == value
         for name, value in options.items()

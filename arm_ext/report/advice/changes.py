@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a model of any format, whose gain is measured by building the changed model.
+"""Changes of an imported model of any format; their gain is measured by building the changed model.
 
 hard_swish: x · sigmoid(x)    →    x · clip(x / 6 + ½, 0, 1)
 channels_last_ends: input [N, C, H, W] → f, f → output    →    input [N, H, W, C] → transpose → f, and the reverse
@@ -48,7 +48,7 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 _P = ParamSpec("_P")
 
-_IMAGE = ("N", "C", "S", "S")  # roles of the axes of an image with channels first
+_IMAGE = ("N", "C", "S", "S")  # roles of the axes of a channels-first image
 _MATRIX = 2
 _FLATTENS = ("relax.reshape", "relax.flatten", "relax.nn.batch_flatten")
 _CONVERTS = ("relax.quantize", "relax.dequantize")
@@ -56,7 +56,7 @@ _CONVERTS = ("relax.quantize", "relax.dequantize")
 
 @dataclass(frozen=True)
 class Changed:
-    """A changed model.
+    """A changed model, with a description of the change.
 
     Attributes:
         model: The changed model. `reference` is the unchanged model's.
@@ -77,12 +77,15 @@ class Changed:
     remake: "Callable[[ImportedModel], Changed | None]" = lambda model: None
 
     def applied(self, model: ImportedModel) -> ImportedModel:
-        """Return another import of the model with the change, which is not made where it cannot be."""
+        """Return another import of the model with the change, or unchanged if the change is not possible there."""
         made = self.remake(model)
         return model if made is None else made.model
 
     def after(self, first: "Changed") -> "Changed":
-        """Return this change of `first.model` together with the change `first`, under its name."""
+        """Return the change `first` followed by this change, which was made of `first.model`.
+
+        Its description is that of `first`.
+        """
         return replace(
             first,
             model=self.model,
@@ -93,7 +96,7 @@ class Changed:
 def remade(
     change: Callable[Concatenate[ImportedModel, _P], Changed | None],
 ) -> Callable[Concatenate[ImportedModel, _P], Changed | None]:
-    """Return a change of models that can be made again of other imports of the same model."""
+    """Return a function that makes a change which can be repeated on other imports of the same model."""
 
     @wraps(change)
     def made(model: ImportedModel, /, *args: _P.args, **kwargs: _P.kwargs) -> Changed | None:
@@ -104,12 +107,12 @@ def remade(
 
 
 def with_module(model: ImportedModel, mod: tvm.IRModule) -> ImportedModel:
-    """Return a model with another module of the same inputs and outputs, for CPU and NPU alike."""
+    """Return a model with another module that has the same inputs and outputs, for CPU and NPU alike."""
     return replace(model, mod=mod, for_npu=None)
 
 
 def with_main(model: ImportedModel, main: relax.Function) -> ImportedModel:
-    """Return a model with another `main`, whose calls may be nested."""
+    """Return a model with another `main`; nested calls are allowed, and dead code is removed."""
     mod = model.mod.clone()
     mod.update_func(mod.get_global_var("main"), main)
     mod = run_upstream(mod, relax.transform.Normalize())
@@ -134,8 +137,8 @@ def _hard_swish(match: Match) -> Expr:
 
 @remade
 def hard_swish(model: ImportedModel) -> Changed | None:
-    """Return the model with hard-swish in the place of each SiLU; None if it has none."""
-    # JAX writes a sigmoid as its formula.
+    """Return the model with each SiLU replaced by hard-swish; None if it has none."""
+    # JAX exports a sigmoid as its formula.
     mod, found = apply_rule(apply_rule(model.mod, recognize_sigmoid.RULE)[0], _HARD_SWISH)
     if not found.applied:
         return None
@@ -145,7 +148,7 @@ def hard_swish(model: ImportedModel) -> Changed | None:
 
 @remade
 def channels_last_ends(model: ImportedModel) -> Changed | None:
-    """Return the model with channels in the last axis of inputs and outputs; None if it has no images there."""
+    """Return the model with channels last at its inputs and outputs; None if none of them is a channels-first image."""
     main, roles = model.mod["main"], axis_roles(model.mod["main"])
     params = dict(zip((spec.name for spec in model.inputs), main.params, strict=True))
     results = dict(zip((spec.name for spec in model.outputs), returned(model.mod), strict=True))
@@ -167,7 +170,7 @@ def channels_last_ends(model: ImportedModel) -> Changed | None:
 def _with_last_ends(
     main: relax.Function, params: Collection[Var], results: Mapping[str, Var], moved: Collection[str]
 ) -> relax.Function:
-    """Return a function with channels last at some parameters and results.
+    """Return a function with some parameters and results in channels-last layout.
 
     Args:
         main: The function, of one dataflow block.
@@ -176,7 +179,9 @@ def _with_last_ends(
         moved: Names of the results to be with channels last.
     """
     names = {binding.var: sources_of(binding.value) for binding in bindings_of(main)}
-    for binding in reversed(bindings_of(main)):  # a transpose has the names of what first reads it
+    for binding in reversed(
+        bindings_of(main)
+    ):  # a transpose of a parameter gets the source names of its first reader
         names |= dict.fromkeys(set(params).intersection(free_vars(binding.value)), sources_of(binding.value))
     given = {var: Var(var.name, _moved(var, TO_LAST)) for var in main.params if var in params}
     inside = {var: relax.DataflowVar(f"{var.name}_channels_first", var.ty) for var in given}
@@ -217,7 +222,7 @@ def _specs(specs: tuple[TensorSpec, ...], moved: Collection[str]) -> tuple[Tenso
 
 @remade
 def channels_last_reshapes(model: ImportedModel, names: Collection[str]) -> Changed | None:
-    """Return the model in which some reshapes read their elements in the order of channels last; None if none can.
+    """Return the model with some reshapes applied to channels-last data; None if no reshape can be changed.
 
     Args:
         model: The model.
@@ -248,7 +253,7 @@ def channels_last_reshapes(model: ImportedModel, names: Collection[str]) -> Chan
 
 @remade
 def without_nodes(model: ImportedModel, names: Collection[str]) -> Changed | None:
-    """Return the model in which some nodes pass on what they read; None if none of them can.
+    """Return the model with the given nodes replaced by Identity, as far as that is possible; None if it is for none.
 
     A node can if it reads one tensor that is no constant, and gives one with as many elements of the same type. A
     product, a conversion from and to integers, and what costs nothing stay as they are.
@@ -274,7 +279,7 @@ def without_nodes(model: ImportedModel, names: Collection[str]) -> Changed | Non
 
 
 def with_values(func: relax.Function, values: Mapping[Var, Expr]) -> relax.Function:
-    """Return a function with other values of some variables."""
+    """Return a function with some variables bound to other values."""
 
     def put(binding: relax.VarBinding) -> relax.VarBinding:
         return relax.VarBinding(binding.var, values.get(binding.var, binding.value), binding.span)
@@ -283,7 +288,7 @@ def with_values(func: relax.Function, values: Mapping[Var, Expr]) -> relax.Funct
 
 
 class ValueGraph:
-    """The values of a model's `main`: what computes each of them, and what reads it."""
+    """The values of a model's `main`, with the call that computes each and the variables that read it."""
 
     def __init__(self, model: ImportedModel) -> None:
         self.main: relax.Function = model.mod["main"]
@@ -309,7 +314,7 @@ class ValueGraph:
 
     @cached_property
     def _fixed(self) -> set[Var]:
-        """Values that are computed from constants alone."""
+        """Values that are computed from constants only."""
         found: set[Var] = set()
         for binding in self._bindings:
             if found.issuperset(free_vars(binding.value)):
@@ -317,7 +322,7 @@ class ValueGraph:
         return found
 
     def groups(self) -> dict[Names, list[relax.VarBinding]]:
-        """Return the bindings that compute each source node, or several nodes together, but for conversions."""
+        """Return the bindings that compute each source node (or group of nodes), without conversions."""
         owners: dict[Var, Names] = {}
         found: dict[Names, list[relax.VarBinding]] = {}
         for binding in self._bindings:
@@ -330,7 +335,7 @@ class ValueGraph:
         return found
 
     def passed_on(self, group: list[relax.VarBinding]) -> tuple[Var, Var] | None:
-        """Return the value that a group of bindings reads and the value that it gives; None if it must stay."""
+        """Return the value that a group of bindings reads and the one that it computes; None if the group must stay."""
         calls = [binding.value for binding in group if isinstance(binding.value, Call)]
         if any(not isinstance(call.op, Op) or name_of(call) in ANCHORS for call in calls):
             return None
@@ -340,7 +345,7 @@ class ValueGraph:
         return ends
 
     def ends(self, group: list[relax.VarBinding]) -> tuple[Var, Var] | None:
-        """Return the value that a group of bindings reads and the value that it gives, of one type and static shapes.
+        """Return the only value that a group of bindings reads, and the only one that it computes.
 
         None if there is not one of each; constants do not count.
         """
@@ -355,7 +360,7 @@ class ValueGraph:
         return (source, result) if static and str(source.ty.dtype) == str(result.ty.dtype) else None
 
     def with_permuted_rows(self, flattened: Var, shape: tuple[int, ...]) -> dict[Var, Call] | None:
-        """Return the product that alone reads a flattened tensor, with rows permuted; None if there is none.
+        """Return the product that alone reads a flattened tensor, with permuted rows of weights; None if there is none.
 
         Args:
             flattened: The tensor.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes for which something could not be built or measured."""
+"""Causes of failures to build or measure something."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ Failure = Literal["", "model", "environment", "defect"]
 
 
 def told(error: Exception) -> tuple[Failure, str]:
-    """Return whose fault an error is, and the first line of its message."""
+    """Return the cause of an error ("environment", "model" or "defect"), and the first line of its message."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, EnvError):
         return "environment", said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that an Ethos-U lacks, replaced by the nearest ones that it has.
+"""Replacement of operators that an Ethos-U lacks by similar operators that it has.
 
     layer_norm(x, gain, bias)             →    x · gain + bias, a batch normalisation at inference
     log_softmax(x)                        →    softmax(x)
@@ -27,7 +27,7 @@ from schedules.diagnostic import Diagnostic
 
 _RESIZE = "relax.image.resize2d"
 _NEAREST_PIXEL = "nearest_neighbor"
-# What front ends write for an interpolation that is none of resize2d's: a weighted sum of rows.
+# Operators that front ends emit for an interpolation that resize2d does not support: a weighted sum of rows.
 _WEIGHTED_ROWS = {"relax.take", "relax.multiply", "relax.add"}
 
 _Replaced = tuple[ImportedModel, Names]
@@ -35,7 +35,7 @@ _Replaced = tuple[ImportedModel, Names]
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest replacement of an operator that an Ethos-U lacks.
+    """A replacement of an operator that an Ethos-U lacks.
 
     Attributes:
         instead: The other operator, as a person reads it.
@@ -49,7 +49,7 @@ class Nearest:
 
 @remade
 def replaced(model: ImportedModel, names: Collection[str], nearest: Nearest) -> Changed | None:
-    """Return the model with other calls in the place of those of an operator; None if there are none.
+    """Return the model with the calls of an operator replaced by a similar operator; None if it has no such calls.
 
     Args:
         model: The model.
@@ -63,7 +63,7 @@ def replaced(model: ImportedModel, names: Collection[str], nearest: Nearest) -> 
 
 
 def operators_of(model: ImportedModel, sources: Collection[str]) -> str:
-    """Return the operators of source nodes, as the source has them."""
+    """Return the names of source nodes' operators, as the source has them."""
     return ", ".join(dict.fromkeys(model.nodes.get(name, name) for name in sources))
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More output channels of convolutions, so that they fill the tile of the kernel; the results stay the same.
+"""Additional output channels that let convolutions fill the kernel's tile; the results stay the same.
 
     conv2d(f(conv2d(x, V)), W)    →    conv2d(f(conv2d(x, V')), W')
         V', W' with channels of almost zero, which f maps to numbers so small that they change no sum
 
-Compilation would remove channels of zeros. f is what stands between two convolutions: biases, batch norms, activations,
-depthwise convolutions and pools, which all get the new channels. Weights are float constants: those of quantised
-models are not.
+Compilation would remove channels of zeros. f is the sequence of operators between two convolutions: biases, batch
+norms, activations, depthwise convolutions and pools, which all get the new channels. Weights must be float constants;
+quantised models, whose weights are integers, are not changed.
 """
 
 import math
@@ -32,13 +32,13 @@ from relay_passes.rules.common.linear_calls import CONVOLUTIONS, Channels, chann
 TILES = (16, 8, 4)
 """Channels that kernels compute together: four vectors of float32, two, and one."""
 
-# Largest share of added channels: with more, they cost more than full tiles save.
+# Maximum share of added channels: more would cost more than full tiles save.
 _MOST_MORE = 0.25
 
 _ALMOST_ZERO = 2.0**-60
 """Weights so small that adding the product of two of them changes no float32 sum, unless that is as small."""
 
-# Elementwise operators of two operands → numpy's, and what a constant of a number for each channel has for new ones.
+# Elementwise operators of two operands → numpy's, and the value of a per-channel constant in added channels.
 _BINARY: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
     "relax.add": (np.add, 0),
     "relax.subtract": (np.subtract, 0),
@@ -50,11 +50,11 @@ _BINARY: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
 # Operators that map zeros to zeros and do not depend on the number of channels.
 _ELEMENTWISE = ("relax.nn.relu", "relax.nn.leakyrelu", "relax.tanh")
 _POOLS = ("relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d")
-_BATCH_NORM = (1, 0, 0, 1)  # scale, bias, mean and variance of a new channel
+_BATCH_NORM = (1, 0, 0, 1)  # scale, bias, mean and variance of an added channel
 
 
 def full_tile(channels: int) -> int | None:
-    """Return the next number of channels that fills a tile; None if channels fill one, or too many would be added."""
+    """Return the next number of channels that fills a tile; None if the tile is full, or too many would be added."""
     for tile in TILES:
         wanted = math.ceil(channels / tile) * tile
         if channels < wanted <= channels * (1 + _MOST_MORE):
@@ -66,7 +66,9 @@ def full_tile(channels: int) -> int | None:
 
 @remade
 def padded_channels(model: ImportedModel) -> Changed | None:
-    """Return the model with more output channels of its convolutions, so that they fill a tile; None if all do.
+    """Return the model with output channels added to convolutions, so that they fill a tile.
+
+    None if there are none to add.
 
     A convolution is left as it is unless all of its result goes to one other convolution, through operators that keep
     channels apart.
@@ -89,7 +91,7 @@ def padded_channels(model: ImportedModel) -> Changed | None:
 
 @dataclass(frozen=True)
 class _Chain:
-    """A convolution, the calls behind it that keep its channels apart, and the convolution that reads them.
+    """A convolution, the channel-wise calls after it, and the convolution that reads the channels.
 
     Attributes:
         first: The convolution whose output channels can be more.
@@ -113,12 +115,13 @@ class _Chain:
 
 
 def _chains(func: relax.Function) -> list[_Chain]:
-    """Return the chains whose channels leave a part of a tile empty and can be more."""
+    """Return the chains whose channels leave a part of a tile empty and can be extended."""
     if not all(isinstance(block, relax.DataflowBlock) for block in func.body.blocks):
         return []
     nodes = nodes_of(func)
     calls = {node.var for node in nodes}
-    # Read by other bindings than calls, such as tuples, or by the output: these need channels as they are.
+    # Values that bindings other than calls read, such as tuples, or that are outputs: their channels must not
+    # change.
     whole = set(free_vars(func.body.body))
     for binding in bindings_of(func):
         if binding.var not in calls and not isinstance(binding.value, relax.TupleGetItem):
@@ -135,7 +138,7 @@ def _chains(func: relax.Function) -> list[_Chain]:
 
 
 def _product(node: BoundCall) -> Channels | None:
-    """Return the channels of a convolution with constant float32 weights; None for another call."""
+    """Return the channels of a convolution with constant float32 weights; None for other calls."""
     static = all(static_shape(tensor) is not None for tensor in (*node.operands, node.var))
     if node.name not in CONVOLUTIONS or not static or _constant(node.operands[1]) is None:
         return None
@@ -150,9 +153,12 @@ def _constant(operand: Expr) -> npt.NDArray[Any] | None:
 
 
 def _chain(first: BoundCall, behind: list[BoundCall]) -> _Chain | None:
-    """Return the chain that a convolution begins; None if other calls than one convolution would see more channels."""
+    """Return the chain that begins at a convolution.
+
+    None if the added channels would reach anything but one convolution.
+    """
     at = channels_of(first.call)
-    numbers: dict[Var, float] = {first.var: 0.0}  # value → what the new channels have in it
+    numbers: dict[Var, float] = {first.var: 0.0}  # value → the number in its added channels
     between: list[BoundCall] = []
     ends: list[BoundCall] = []
     for node in behind:
@@ -173,7 +179,7 @@ def _chain(first: BoundCall, behind: list[BoundCall]) -> _Chain | None:
 
 
 def _number(node: BoundCall, at: Channels, numbers: Mapping[Var, float]) -> float | None:
-    """Return what new channels of a call's result have where its operands have `numbers`; None if it cannot be told."""
+    """Return the number in a result's added channels, given those of its operands; None if it is unknown."""
     if node.name in _BINARY:
         compute, _ = _BINARY[node.name]
         operands = [_operand(node, operand, at, numbers) for operand in node.operands]
@@ -199,7 +205,7 @@ def _operand(node: BoundCall, operand: Expr, at: Channels, numbers: Mapping[Var,
 
 
 def _varies(value: npt.NDArray[Any], at: Channels) -> bool:
-    """Whether a constant has a number for each channel and nothing else."""
+    """Whether a constant has one number per channel and no other axis."""
     axis = at.output_axis - (at.ndim - value.ndim)
     return axis >= 0 and value.shape[axis] == value.size == at.outputs
 
@@ -227,7 +233,7 @@ def _keeps_zeros(node: BoundCall, at: Channels) -> bool:
 
 @dataclass
 class _Padding:
-    """What the calls of chains get.
+    """The changes of the calls in chains.
 
     Attributes:
         constants: Variable of a call → index of a constant operand → the longer constant.
@@ -240,7 +246,7 @@ class _Padding:
     retyped: set[Var] = field(default_factory=set)
 
     def extend(self, chain: _Chain, more: int) -> None:
-        """Add channels of almost zero; the last convolution multiplies them by almost zero."""
+        """Add channels with almost zero weights; the last convolution multiplies them by almost zero weights."""
         at = channels_of(chain.first.call)
         self._longer(chain.first, 1, at.weight_out, more, _ALMOST_ZERO)
         for node in chain.between:
@@ -269,7 +275,7 @@ class _Padding:
 
 
 class _Writer(FunctionWriter):
-    """Writer of a function with more channels."""
+    """Rewrites a function with added channels."""
 
     def __init__(self, func: relax.Function, padding: _Padding) -> None:
         super().__init__(func)

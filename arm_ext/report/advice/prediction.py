@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predict what another build of a model would cost, from the profile of this one and the estimates of both."""
+"""Prediction of another build's cost, from the profile of the present build and the estimates of both."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 
 
 def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequence[CallRow]) -> float:
-    """Return the share of the measured cost that another build would save; negative is slower.
+    """Return the predicted saving of another build as a share of the measured cost; negative if it is slower.
 
     A layer's cycles change as the estimates of the kernels that compute it, and the cycles in which it waits for cache
     lines as the bytes that it reads and writes. The estimate of a layer that this build does not have is multiplied by
@@ -42,7 +42,7 @@ def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequenc
 
 @dataclass(frozen=True)
 class _Cost:
-    """Cost of all calls that one source node names: its layer.
+    """Cost of all calls whose anchor is one source node: its layer.
 
     Attributes:
         cycles: Cycles of the core; microseconds, if measured on a real board.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`AdviceReport`: what a model costs now, what each alternative costs, and what only its author can change."""
+"""`AdviceReport`: a model's present cost, the cost of each alternative, and changes that only the author can make."""
 
 from typing import Any, Literal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that find possible changes of a model in the profile of its kernel calls; each is one function."""
+"""Rules that find possible changes of a model in the profile of its kernel calls, one function each."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _INT8_SAVES = 3 / 4
 
 @dataclass(frozen=True)
 class Subject:
-    """The model and the measurements that rules examine.
+    """The model, its profile and its report, which rules examine.
 
     Attributes:
         profile: Profile of the model as it is.
@@ -49,7 +49,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class AdviceFinding:
-    """A finding of a rule.
+    """A possible change of a model that a rule has found, with its evidence.
 
     Attributes:
         rule: Name of the rule.
@@ -75,24 +75,27 @@ class AdviceFinding:
 
     @property
     def least(self) -> float:
-        """Share of the whole cost that the change has to save to be advised."""
+        """Minimum share of the total cost that the change must save to be advised."""
         return self.work + LEAST_GAIN
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Whether the finding's calls cost enough; judged by the estimate, too, if no change can be measured."""
+        """Whether the finding's calls cost enough.
+
+        If no change can be measured, also whether the estimate is high enough.
+        """
         found = self.share if self.change is not None else min(self.share, self.estimate)
         return found >= (LEAST_GAIN if self.change is not None else self.least)
 
 
 def findings(subject: Subject) -> list[AdviceFinding]:
-    """Return what all rules find that costs enough, most first."""
+    """Return all rules' findings that cost enough, the costliest first."""
     found = [finding for rule in RULES for finding in rule(subject) if finding.is_worth_a_look]
     return sorted(found, key=lambda finding: -finding.share)
 
 
 def cheaper_activation(subject: Subject) -> Iterator[AdviceFinding]:
-    """Find SiLU in a float model, where hard-swish costs less."""
+    """Find SiLU in a float model; hard-swish costs less."""
     changed = None if subject.model is None or is_quantized(subject.report) else hard_swish(subject.model)
     if changed is None:
         return
@@ -124,7 +127,7 @@ def full_tiles(subject: Subject) -> Iterator[AdviceFinding]:
 
 
 def small_calls(subject: Subject) -> Iterator[AdviceFinding]:
-    """Find kernel calls that are too small for what setting them up costs."""
+    """Find kernel calls that are too small compared with their set-up cost."""
     small = [call for call in subject.profile.calls if call.counts and call.counts.bound == "overhead"]
     for calls, change in _left_out(subject, small):
         yield AdviceFinding(
@@ -184,7 +187,7 @@ _ALL_OF_IT = "all that these calls cost"
 
 
 def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> AdviceFinding | None:
-    """Return what transpositions cost that a reshape of channels first forces; None if there are none."""
+    """Return the cost of transpositions that a channels-first reshape requires; None if there are none."""
     transposed = [call for call in calls if call.kernel == "transpose"]
     if subject.model is None:
         return None
@@ -226,7 +229,7 @@ def size_above_block(subject: Subject) -> Iterator[AdviceFinding]:
 
 
 def _is_alone(subject: Subject, size: Size) -> bool:
-    """Whether the model's inputs are the package's, so that the changed one can be built."""
+    """Whether the inputs to change are the package's, so that the changed model can be built."""
     return all(name in subject.inputs for name in size.inputs)
 
 
@@ -266,7 +269,7 @@ RULES: tuple[Rule, ...] = (
 def _left_out(
     subject: Subject, calls: list[ProfiledCall]
 ) -> Iterator[tuple[list[ProfiledCall], Changed | None]]:
-    """Yield the calls whose nodes can be left out, with the model without them; then the others. No list is empty."""
+    """Yield the calls whose nodes can be left out, with the model without them; then the other calls, if any."""
     change = without_nodes(subject.model, _sources(calls)) if subject.model is not None and calls else None
     found = [] if change is None else _of_sources(calls, change.sources)
     if found:
@@ -276,7 +279,7 @@ def _left_out(
 
 
 def _above_limits(calls: Iterable[ProfiledCall], profile: ProfileReport) -> float:
-    """Return the share of the whole cost that calls have beyond the least cycles of their instructions."""
+    """Return the calls' cycles above the lower bound of their instructions, as a share of the total cost."""
     above = sum(call.counts.cycles_with_caches - call.counts.limit_cycles for call in calls if call.counts)
     return above / profile.cycles_with_caches if profile.cycles_with_caches else 0.0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch and sequence sizes, and a model with a smaller one, whose gain is measured by building it.
+"""Batch and sequence sizes, and models with a smaller one; their gain is measured by building them.
 
 resized: tokens [1, 33] → …    →    tokens [1, 32] → …
 
@@ -28,10 +28,11 @@ from relay_passes.rules.common.linear_calls import ANCHORS, CONVOLUTIONS
 BLOCKS = (64, 32, 16, 8)
 """Numbers of rows that kernels block products by, largest first; see `schedules/kernels/gemm`."""
 
-# A size is just above a multiple of a block by no more than this share of the block, and at least by one.
+# A size is just above a multiple of a block if it exceeds the multiple by at most this share of the block, or by
+# one.
 _JUST_ABOVE = 1 / 16
 
-# Ranks of inputs [N, T] and [N, T, C].
+# Ranks of inputs of shape [N, T] and [N, T, C].
 _TOKENS, _FRAMES = 2, 3
 
 
@@ -59,7 +60,7 @@ class Size:
         return "sequence" if self.axis else "batch"
 
     def of(self, spec: TensorSpec) -> TensorSpec:
-        """Return an input, with the smaller size where it has the size."""
+        """Return the spec of an input; if the input has the size, with the smaller one."""
         if spec.name not in self.inputs:
             return spec
         shape = tuple(self.smaller if axis == self.axis else n for axis, n in enumerate(spec.shape))
@@ -67,7 +68,7 @@ class Size:
 
 
 def just_above(size: int) -> tuple[int, int] | None:
-    """Return the multiple of a block that a size is just above, and the block; None if it is above none."""
+    """Return the multiple of a block that a size is just above, and the block; None if there is none."""
     for block in BLOCKS:
         more = size % block
         if size > block and 1 <= more <= max(1, block * _JUST_ABOVE):
@@ -91,7 +92,7 @@ def sizes_above_blocks(model: ImportedModel) -> Iterator[Size]:
 
 
 def _axes(spec: TensorSpec, convolved: bool) -> tuple[int, ...]:
-    """Return the axes of an input that can be a batch or a sequence; the second one of numbers [N, C] is channels."""
+    """Return the axes of an input that can be a batch or a sequence; axis 1 of floats [N, C] is channels."""
     rank = len(spec.shape)
     if rank == _TOKENS and spec.dtype in ("int32", "int64"):
         return (0, 1)
@@ -102,7 +103,7 @@ def _axes(spec: TensorSpec, convolved: bool) -> tuple[int, ...]:
 
 @remade
 def resized(model: ImportedModel, size: Size) -> Changed | None:
-    """Return the model with the smaller size; None if its calls do not allow that.
+    """Return the model with the smaller size; None if its calls do not support that.
 
     Where a reshape gives the size, it gives the smaller one. So do constants, such as embeddings of positions, if the
     model does not allow the smaller size without; weights keep their sizes.
@@ -117,7 +118,7 @@ def resized(model: ImportedModel, size: Size) -> Changed | None:
     inputs = tuple(size.of(spec) for spec in model.inputs)
     new: relax.Function | None = None
     for constants in (False, True):
-        # Type inference finds that a shape contradicts another.
+        # Type inference has found contradicting shapes.
         with suppress(RuntimeError, TypeError, ValueError):
             new = new or _Writer(main, size, inputs, constants=constants).run()
     if new is None:
@@ -132,7 +133,7 @@ def resized(model: ImportedModel, size: Size) -> Changed | None:
 
 
 class _Writer(FunctionWriter):
-    """Writer of a function with a smaller size; type inference raises an error if a shape contradicts another."""
+    """Rewrites a function with a smaller size; type inference raises an error if shapes contradict each other."""
 
     def __init__(
         self, main: relax.Function, size: Size, inputs: Sequence[TensorSpec], *, constants: bool
@@ -149,7 +150,7 @@ class _Writer(FunctionWriter):
         if var in self._weights:
             return new
         if (not name or name == CALL_TIR) and self._differ(free_vars(call)):
-            raise ValueError(f"{call.op} computes one shape")
+            raise ValueError(f"{call.op} can compute only one shape")
         if name == "relax.reshape":
             return relax.op.reshape(new.args[0], self._reshaped(shape_of(new.args[0]), shape_of(call)))
         if name == "relax.broadcast_to":
@@ -159,7 +160,7 @@ class _Writer(FunctionWriter):
         return with_attrs(new, operands)
 
     def _differ(self, values: Iterable[Expr]) -> bool:
-        """Whether any of these values of the given function has another shape in the new one."""
+        """Whether the shape of any of these values differs in the new function."""
         return any(
             isinstance(value, Var) and static_shape(self._new.get(value, value)) != static_shape(value)
             for value in values
@@ -169,16 +170,19 @@ class _Writer(FunctionWriter):
         return [self._size.smaller if n == self._size.size else n for n in shape]
 
     def _reshaped(self, given: Sequence[int], shape: Sequence[int]) -> list[int]:
-        """Return the shape that a reshape of `given` has instead of `shape`; an axis may hold several of the size."""
+        """Return the target shape of a reshape after the size has become smaller.
+
+        The size may be a factor of an axis.
+        """
         whole, smaller = self._size.size, self._size.smaller
         merged = [n // whole * smaller if n % whole == 0 else n for n in shape]
         for found in (list(shape), self._replaced(shape), merged):
             if math.prod(found) == math.prod(given):
                 return found
-        raise ValueError(f"no reshape of {list(given)} is like one to {list(shape)}")
+        raise ValueError(f"{list(given)} cannot be reshaped like a reshape to {list(shape)}")
 
     def _shortened(self, value: Expr) -> Expr:
-        """Return a constant without the last elements of axes of the size; return another value as it is."""
+        """Return a constant cut to the smaller size along axes that have the size; return other values unchanged."""
         if isinstance(value, relax.Tuple):
             return relax.Tuple([self._shortened(each) for each in value.fields])
         shape = static_shape(value) if isinstance(value, GenericConst) else None
@@ -189,7 +193,7 @@ class _Writer(FunctionWriter):
 
 
 def _weights(main: relax.Function) -> set[Var]:
-    """Return the values that are computed from constants alone and that products read."""
+    """Return the values that are computed from constants only and that products read."""
     fixed: set[Var] = set()
     for binding in bindings_of(main):
         if fixed.issuperset(free_vars(binding.value)):

@@ -23,7 +23,7 @@ _OTHERS = 2
 
 
 def text(report: AdviceReport) -> str:
-    """Return what the model costs, what is recommended, each alternative, and what the model's author can change."""
+    """Return the model's cost, the recommendations, each alternative, and changes that only the author can make."""
     head = [
         f"{report.model} for {report.target}, on board {report.board}",
         f"one inference  {_amount(report.cost, report.unit)} on {report.core}",
@@ -97,7 +97,7 @@ def _note(found: Alternative | LayerAlternative) -> str:
 
 
 def options(found: dict[str, object]) -> list[str]:
-    """Return options as words of the command line."""
+    """Return options as words of a command line."""
     words: list[str] = []
     for name, value in found.items():
         if isinstance(value, bool):
@@ -120,7 +120,7 @@ def _calls(report: AdviceReport) -> str:
 
 
 def _next_best(call: CostlyCall) -> str:
-    """Return the kernel, and the next best ones with their estimated costs as multiples of the kernel's."""
+    """Return the kernel's name, and the next best kernels with their estimated costs relative to it."""
     others = [f"{each.kernel} x{each.ratio:.2f}" for each in call.alternatives if not each.params][:_OTHERS]
     return ", ".join([call.kernel, *others])
 
@@ -139,7 +139,7 @@ def _recommended(report: AdviceReport) -> str:
 
 
 def _not_measured(report: AdviceReport) -> list[str]:
-    """Return what is predicted to save more than is recommended, and how to have it measured."""
+    """Return alternatives that were not measured but are predicted to save more than the recommended ones."""
     found = [
         each
         for each in report.alternatives
@@ -159,7 +159,7 @@ def _not_measured(report: AdviceReport) -> list[str]:
 
 
 def _best_layer(report: AdviceReport) -> list[str]:
-    """Return the single layer that helps most, where that is more than is recommended."""
+    """Return the single layer that saves most, if it saves more than the recommendation."""
     helping = [each for each in report.layers if each.helps and (each.gain or 0) > report.gain]
     if not helping:
         return []
@@ -170,7 +170,7 @@ def _best_layer(report: AdviceReport) -> list[str]:
 
 
 def _beyond_the_error(report: AdviceReport) -> list[str]:
-    """Return the alternatives that save more than the recommended ones and are rejected for their error alone."""
+    """Return the alternatives that save more than the recommended ones and are rejected only for their error."""
     found = [
         (each.gain, each)
         for each in report.alternatives

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page as one HTML file that needs no network and no server."""
+"""Embedding of a page's style, scripts and data in one HTML file that needs no network and no server."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _PLACE = re.compile(r"/\*([A-Z]+)\*/")
 
 
 def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
-    """Return a package's page.html with its page.js, what all pages share, and the data that they show.
+    """Return a package's page.html with the style, the scripts and the data that it shows.
 
     Args:
         package: The package with page.html and page.js.
@@ -25,7 +25,7 @@ def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
         "SCRIPT": _text(package, "page.js"),
         **{name: _json(record) for name, record in data.items()},
     }
-    # Replace all placeholders in one pass, since a model's node may have a placeholder's name.
+    # Replace all placeholders in one pass, since a node of the model may have a placeholder's name.
     return _PLACE.sub(lambda place: parts[place[1]], _text(package, "page.html"))
 
 
@@ -39,6 +39,6 @@ def _text(package: str, name: str) -> str:
 
 
 def _json(record: BaseModel | None) -> str:
-    """Return a record as JSON in which no node's name can end the script element around it."""
+    """Return a record as JSON in which no name can end the surrounding script element."""
     document = None if record is None else record.model_dump(mode="json")
     return json.dumps(document).replace("<", "\\u003c")

@@ -157,7 +157,7 @@ class BrokenOff(ClosedJsonRecord):
     )
 
     def text(self) -> str:
-        """Return, for the table, how much was measured and why no more."""
+        """Return a text for the table: how much was measured, and why measuring ended."""
         return f"{self.measured} of {self.planned} {self.unit} measured: {self.why}"
 
 
@@ -201,12 +201,12 @@ class ProfileReport(ClosedJsonRecord):
     note: str = Field(description="What the figures mean, and what they do not mean.")
 
     def costliest(self) -> list[ProfiledCall]:
-        """Return the calls by their share, largest first."""
+        """Return the calls sorted by their share, largest first."""
         return sorted(self.calls, key=lambda call: (-call.share, call.index))
 
 
 def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[CallRow]:
-    """Yield the row of each executed call: those of a kernel in the rows' order, in each round of a loop.
+    """Yield the row of each executed call; a kernel's rows are repeated in order for each iteration of a loop.
 
     Args:
         symbols: Symbols of the calls, as executed.
@@ -221,7 +221,7 @@ def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[C
 
 
 def _unknown(symbol: str) -> CallRow:
-    """Return a row for a call that no row of the report tells of, such as a check of indices."""
+    """Return a row for a call without a row in the report, such as a check of indices."""
     return CallRow(
         symbol=symbol,
         anchor=symbol,

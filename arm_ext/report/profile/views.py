@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as a table of text, as CSV, and as a trace that Perfetto and Chrome's tracing open."""
+"""A profile as a text table, as CSV, and as a trace for Perfetto and Chrome's tracing."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ _NAME = 40
 
 
 def text(profile: ProfileReport, *, whole: bool = False) -> str:
-    """Return the totals, the costliest calls, and what bounds the model.
+    """Return the totals, the costliest calls, and the bottlenecks of the model.
 
     Args:
         profile: The report to show.
@@ -95,7 +95,7 @@ def _row(call: ProfiledCall) -> tuple[str, ...]:
 
 
 def _takers(parts: Mapping[Bound, int]) -> str:
-    """Return what takes most of a call's cycles and what takes the second most, with their shares."""
+    """Return the two largest causes of a call's cycles, with their shares."""
     total = sum(parts.values()) or 1
     return ", ".join(
         f"{name} {100 * cycles / total:.0f} %" for name, cycles in [*parts.items()][:2] if cycles
@@ -103,7 +103,7 @@ def _takers(parts: Mapping[Bound, int]) -> str:
 
 
 def _bounds(profile: ProfileReport) -> str:
-    """Return the share of the cycles of all calls by what takes them."""
+    """Return the share of each cause in the cycles of all calls."""
     cycles: Counter[Bound] = Counter()
     for call in profile.calls:
         cycles.update(call.counts.parts if call.counts is not None else {})
@@ -117,7 +117,7 @@ def _percent(share: float) -> str:
 
 
 def comma_separated(profile: ProfileReport) -> str:
-    """Return one line a call, in execution order, below a line of column names."""
+    """Return one line per call, in execution order, after a line with the names of columns."""
     return lines_of([_flat(call) for call in profile.calls])
 
 
@@ -134,7 +134,7 @@ def _flat(call: ProfiledCall) -> dict[str, Any]:
 
 
 def trace(profile: ProfileReport) -> str:
-    """Return the calls one after the other in the Trace Event Format; cycles of a model stand as microseconds."""
+    """Return the calls in sequence in the Trace Event Format; estimated cycles are written as microseconds."""
     events: list[dict[str, Any]] = [_named(0, "CPU"), *([_named(1, "NPU")] if profile.npu_regions else [])]
     between = (profile.around.cycles_with_caches or profile.around.us or 0) / max(1, len(profile.calls))
     at, begins = 0.0, {}

@@ -473,11 +473,11 @@ def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _accuracy("--bisect") == 2
-    assert "a bound that is to hold: give --max-drop or --min" in capsys.readouterr().err
+    assert "--bisect needs a bound: give --max-drop or --min" in capsys.readouterr().err
     assert _accuracy_of_product("--bisect", "--max-drop", "100%") == 0
     assert "of 2 layers 0 in int16, 0 in float16 and 0 in float;" in " ".join(capsys.readouterr().out.split())
     assert _accuracy_of_product("--bisect", "--min", "top1=0.99") == 1
-    assert "does not hold with all 2 layers in float" in capsys.readouterr().err
+    assert "the bound is missed even with all 2 layers in float" in capsys.readouterr().err
     np.savez("unlabelled.npz", inputs=np.zeros((2, 1, 8, 8), np.float32))
     assert _accuracy("--bisect", "--max-drop", "1%", data="unlabelled.npz") == 2
     assert "--bisect: the data has no array 'labels'" in capsys.readouterr().err
@@ -499,12 +499,12 @@ BAD_DATA = {
     "labels of another number": (
         {"inputs": np.zeros((4, 1, 8, 8), np.float32), "labels": np.arange(3)},
         (),
-        "4 samples with 3 labels",
+        "4 samples but 3 labels",
     ),
     "labels of other classes": (
         {"inputs": np.zeros((2, 1, 8, 8), np.float32), "labels": np.array([3, 10])},
         (),
-        "labels go to 10, and output 'logits' has 10 classes",
+        "labels go to 10, but output 'logits' has 10 classes",
     ),
     "labels of pixels": (
         {"inputs": np.zeros((2, 1, 8, 8), np.float32), "labels": np.zeros((2, 8, 8), np.int64)},
@@ -516,7 +516,11 @@ BAD_DATA = {
         ("--max-drop", "1%"),
         "give at least 100",
     ),
-    "no such metric": ({"inputs": np.zeros((2, 1, 8, 8), np.float32)}, ("--metric", "map"), "none of top1"),
+    "no such metric": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32)},
+        ("--metric", "map"),
+        "unknown; expected top1",
+    ),
     "no such module": (
         {"inputs": np.zeros((2, 1, 8, 8), np.float32)},
         ("--metric", "nowhere_at_all:f"),
@@ -581,7 +585,7 @@ def test_a_metric_that_fails_on_our_integers_alone_keeps_the_rest(
     np.savez("exact.npz", inputs=images, exact=images.reshape(4, 64) @ weights)
     assert _accuracy_of_product(*("--metric", "exact_metric:share", "-o", "r.html"), data="exact.npz") == 2
     captured = capsys.readouterr()
-    said = "raised KeyError: 'boxes', given the outputs of the quantised model"
+    said = "raised KeyError: 'boxes', when computed from the outputs of the quantised model"
     assert said in captured.err
     assert "The metric was not measured: " in captured.out
     assert said in " ".join(captured.out.split())
@@ -595,9 +599,9 @@ def test_a_metric_that_fails_on_our_integers_alone_keeps_the_rest(
 def test_models_that_do_not_belong_together_are_refused() -> None:
     source, quantized = map(onnx.load_model_from_string, _pair())
     data = {"image": _images()}
-    with pytest.raises(UsageError, match="holds no DequantizeLinear"):
+    with pytest.raises(UsageError, match="has no DequantizeLinear"):
         arm_ext.accuracy(source, source, data)
-    with pytest.raises(UsageError, match="is quantised itself"):
+    with pytest.raises(UsageError, match="is itself quantised"):
         arm_ext.accuracy(quantized, quantized, data)
     with pytest.raises(UsageError, match="only one of them has logits, probabilities"):
         arm_ext.accuracy(quantized, digits.model_path("fp32"), data)

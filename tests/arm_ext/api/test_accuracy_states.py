@@ -130,7 +130,7 @@ def test_a_bound_that_leaves_nothing_to_quantise_is_a_finding(files: Path) -> No
         (["--state", "buffer=y"], "--state buffer=y: input buffer"),
         (["--state", "bufer=buffer_out"], "--state: the model has no input bufer"),
         (["--state", "buffer=buffer_out", "--state", "buffer=y"], "--state names an input twice"),
-        (["--state-init", "steps.npz"], "--state-init: x is no state"),
+        (["--state-init", "steps.npz"], "--state-init: x is not a state"),
         ([], "no samples for buffer"),
     ],
 )

@@ -233,20 +233,20 @@ def test_what_tflite_models_do_not_take(tmp_path: Path):
     for options, said in (
         (
             {"bisect": Gate(max_drop=0.1), "metric": "cosine"},
-            "int8 is TFLite, which holds no weights in float",
+            "int8 is TFLite, which has no float weights",
         ),
         ({"state": {"t0": "t1"}}, "--state is for ONNX models; a TFLite model's variables are states"),
         ({"values": {"t0": 1}}, "--value is for ONNX models; convert or export"),
     ):
         with pytest.raises(UsageError, match=said):
             accuracy(int8, source, data, **options)
-    with pytest.raises(UsageError, match="is quantised itself"):
+    with pytest.raises(UsageError, match="is itself quantised"):
         accuracy(int8, int8, data)
-    with pytest.raises(UsageError, match="and --against is not: name the float TFLite model"):
+    with pytest.raises(UsageError, match="but --against is not: name the float TFLite model"):
         accuracy(int8, digits.model_path("fp32"), data)
     with pytest.raises(UsageError, match=r"gone\.tflite: no such model file"):
         accuracy(tmp_path / "gone.tflite", None, data)
-    with pytest.raises(UsageError, match="name the float model that it was made of"):
+    with pytest.raises(UsageError, match="name the float model that it was quantised from"):
         accuracy(digits.model_path(), None, data)
     with pytest.raises(UsageError, match=r"the model takes \[samples, 1, 8, 8, 4\]"):
         accuracy(int8, source, {"t0": samples()[:, :5]})

@@ -325,7 +325,7 @@ def test_programs_with_control_flow_are_compared_outside_of_it() -> None:
     assert [layer.differing for layer in report.layers] == [0] * len(report.layers)
     # The branch is fed with the float program's values where the layer is alone.
     assert layers["cond"].own.sqnr_db > layers["cond"].fake.sqnr_db
-    with pytest.raises(UsageError, match="has branches or loops; layers of such a program are compared"):
+    with pytest.raises(UsageError, match="has branches or loops; its layers can be compared"):
         accuracy(program, None, {"x": rows.numpy()})
 
 
@@ -384,8 +384,8 @@ def test_what_does_not_belong_together_is_refused() -> None:
     other = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
     image = (torch.zeros(1, 3, 9, 7),)
     for model, against, options, said in (
-        (source, None, {}, "holds no quantize"),
-        (program, program, {}, r"is quantised itself \(dequantize_per_channel\)"),
+        (source, None, {}, "has no quantize"),
+        (program, program, {}, r"is itself quantised \(dequantize_per_channel\)"),
         (program, torch.export.export(other, image), {}, "the inputs of model and --against model are"),
         (quantized(other, [image], Dynamic()), None, {}, "no tensor is quantised with a constant scale"),
         (program, source, {"values": {"offset": [0]}}, "--value is for ONNX models"),
@@ -398,7 +398,7 @@ def test_what_does_not_belong_together_is_refused() -> None:
             r"digits_fp32\.onnx: not a program that torch\.export\.save wrote",
         ),
         (program, "gone.pt2", {}, "gone.pt2: no such model file"),
-        (other, None, {}, "a Sequential is no model file and no exported program"),
+        (other, None, {}, "a Sequential is neither a model file nor an exported program"),
     ):
         with pytest.raises(UsageError, match=said):
             accuracy(model, against, samples(), **options)

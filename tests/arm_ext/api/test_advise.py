@@ -396,7 +396,7 @@ def test_what_the_budget_left_out_is_told_with_its_prediction(of_digits: AdviceR
 
 
 def test_a_package_is_refused(digits_package: Path) -> None:
-    with pytest.raises(UsageError, match="advise builds it with other options"):
+    with pytest.raises(UsageError, match="advise builds a model with other options"):
         advise(digits_package)
 
 

@@ -27,7 +27,7 @@ MODEL = digits.model_path()
 @pytest.mark.parametrize(
     ("board", "target", "message"),
     [
-        ("local", None, "is not emulated; take virtual:CPU"),
+        ("local", None, "is not emulated: use virtual:CPU"),
         ("virtual:max", None, "name the profile to compile for by --target"),
         ("virtual", "host", "not emulated"),
         ("virtual", "cortex-a77", "did you mean"),
@@ -39,12 +39,14 @@ def test_a_board_or_target_that_cannot_be_counted_on(board: str, target: str | N
 
 
 def test_a_file_of_the_wrong_kind(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="litert takes tflite files, and this is onnx"):
+    with pytest.raises(
+        UsageError, match="litert needs a file in the format tflite, but this one is in the format onnx"
+    ):
         compare(MODEL, "litert", models={"litert": write_empty("onnx", tmp_path)})
 
 
 def test_a_file_for_a_runtime_that_is_not_compared(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is for litert, which --against does not name"):
+    with pytest.raises(UsageError, match="is a model for litert, but --against does not name litert"):
         compare(MODEL, "onnxruntime", models={"litert": write_empty("tflite", tmp_path)})
 
 
@@ -54,7 +56,7 @@ def test_a_missing_model() -> None:
 
 
 def test_a_package_is_compiled_already(digits_package: Path) -> None:
-    with pytest.raises(UsageError, match="is compiled"):
+    with pytest.raises(UsageError, match="is already compiled"):
         compare(digits_package, "onnxruntime", mattr="-dotprod")
 
 
@@ -161,9 +163,9 @@ def test_a_file_with_open_sizes_is_compared_at_the_shape_given(tmp_path: Path) -
 
 
 def test_a_shape_is_for_a_file(digits_package: Path) -> None:
-    with pytest.raises(UsageError, match="--shape: a package is compiled"):
+    with pytest.raises(UsageError, match="--shape: a package is already compiled"):
         compare(digits_package, "litert", shapes={"image": (1, 1, 8, 8)})
-    with pytest.raises(UsageError, match="takes one shape an input"):
+    with pytest.raises(UsageError, match="needs one shape per input"):
         compare(digits_package, "litert", shapes={"image": ((1, 2), 1, 8, 8)})
 
 

@@ -274,7 +274,9 @@ def test_a_wrong_rule_from_outside_is_found_by_the_self_test(tmp_path: Path):
 
 
 def test_a_kernel_from_outside_has_a_name_of_its_own(tmp_path: Path):
-    with pytest.raises(UsageError, match="gemm_f32 is the name of a kernel of arm-ext; choose another NAME"):
+    with pytest.raises(
+        UsageError, match="gemm_f32 is already the name of a kernel of arm-ext; choose another NAME"
+    ):
         arm_ext.compile(mlp(), output=tmp_path / "p", kernels=[gemm_f32])
 
 

@@ -61,7 +61,7 @@ def test_what_the_npu_needs_is_optional(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(NPU_PINS, name, "9.9")
     other = finding(name)
     assert (other.status, other.mend) == (Status.WARNING, f"pip install {name}==9.9")
-    assert other.detail.endswith("is not 9.9, the one version that works: no --npu")
+    assert other.detail.endswith("is not 9.9, the only version that works: --npu cannot be used")
 
 
 def test_what_cannot_be_imported_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,8 +158,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "syntax": ("x = (", r"my_ops.py, line 1: SyntaxError: '\(' was never closed"),
     "import": ("\nimport not_there", "my_ops.py, line 2: ModuleNotFoundError: No module named 'not_there'"),
     "exit": ("import sys\nsys.exit(0)", "my_ops.py, line 2: SystemExit: 0"),
-    "nothing": ("x = 1", "my_ops.py: it has none of CONVERTERS, RULES, KERNELS, so that it brings nothing"),
-    "kind": ("CONVERTERS = [1]", "CONVERTERS is no dict of operators' names to functions"),
+    "nothing": ("x = 1", "my_ops.py: it defines none of CONVERTERS, RULES, KERNELS"),
+    "kind": ("CONVERTERS = [1]", "CONVERTERS is not a dict of operator names to functions"),
     "rule": ("RULES = [1]", "an item of RULES is not a relay_passes.Rule"),
     "kernel": ("KERNELS = [1]", "a kernel of KERNELS has no NAME, Params, matches"),
 }
@@ -264,7 +264,7 @@ def test_missing_and_doubled_files(plugin: Callable[[str], Path], tmp_path: Path
     with pytest.raises(UsageError, match=r"--plugin .*none.py: no such file"):
         load_plugins([tmp_path / "none.py"])
     path = plugin(f"{SWIRL}\nCONVERTERS = {{'Swirl': swirl}}")
-    with pytest.raises(UsageError, match="brings a converter of Swirl, too; leave out one"):
+    with pytest.raises(UsageError, match="also has a converter of Swirl; remove one of the two"):
         load_plugins([path, path])
     with pytest.raises(UsageError, match="expected a list of files"):
         load_plugins(str(path))
@@ -278,7 +278,7 @@ FAILING: dict[str, tuple[str, str]] = {
     ),
     "exit": ("raise SystemExit(0)", r"line 3 \(raise SystemExit\(0\)\): swirl fails at .*: SystemExit: 0"),
     "nothing": ("return None", "TypeError: it returns NoneType instead of Relax expressions"),
-    "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, and the node has 1"),
+    "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, but the node has 1"),
     "shapes": (
         "return relax.op.matmul(op.inputs[0], relax.const([[1.0] * 3] * 3, 'float32'))",
         "line 2: swirl fails at .* are not equal",

@@ -322,7 +322,7 @@ def test_fail_on_fallback_contradicts_layers_in_float(
 ) -> None:
     asked = ["--metric", "cosine", "--max-drop", "1%", "--npu", "ethos-u55-128", "--fail-on-fallback"]
     assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", "-o", "q.onnx", *asked]) == 2
-    assert "--fail-on-fallback: layers in float run on the CPU" in capsys.readouterr().err
+    assert "--fail-on-fallback cannot be combined with --max-drop" in capsys.readouterr().err
     assert not Path("q.onnx").exists()
 
 
@@ -331,22 +331,22 @@ def test_fail_on_fallback_contradicts_layers_in_float(
     [
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.onnx", "--int16", "conv2/depthwis"], "did you mean conv2/depthwise"),
-        (["-o", "q.onnx", "--int16", "conv3", "--keep-float", "conv3"], "is named by --keep-float, too"),
+        (["-o", "q.onnx", "--int16", "conv3", "--keep-float", "conv3"], "is also named by --keep-float"),
         (["-o", "q.onnx", "--int16", "conv1/relu"], "it is part of the layer conv1; name that"),
         (["-o", "q.onnx", "--int16", "flatten"], "it is part of the layer pool; name that"),
         (["-o", "q.onnx", "--float16", "conv2/depthwis"], "did you mean conv2/depthwise"),
-        (["-o", "q.onnx", "--float16", "conv3", "--int16", "conv3"], "is named by --int16, too"),
+        (["-o", "q.onnx", "--float16", "conv3", "--int16", "conv3"], "is also named by --int16"),
         (["-o", "q.onnx", "--float16", "pool"], "GlobalAveragePool is computed in float32"),
         (["-o", "q.onnx", "--npu", "ethos-u56"], "unknown accelerator"),
         (["-o", "q.onnx", "--cpu-mhz", "800"], "name it with --npu"),
         (["-o", "q.onnx", "--activations", "int4"], "'int4' is not one of 'int8', 'int16'"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
-        (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
+        (["-o", "q.onnx", "--metric", "map"], "unknown; expected top1"),
         (["-o", "q.onnx", "--correct", "bias,rounds"], "correct='rounds': must be one of 'equalize'"),
         (["-o", "q.onnx", "--max-drop", "1%", "--metric", "cosine", "--target", "cray"], "unknown target"),
-        (["-o", "q.onnx", "--max-drop", "1%"], "cannot be told on 24 samples"),
+        (["-o", "q.onnx", "--max-drop", "1%"], "cannot be measured on 24 samples"),
         (["-o", "q.onnx", "--max-drop", "2"], "is no share"),
-        (["-o", FLOAT], "would be written over"),
+        (["-o", FLOAT], "would overwrite the input"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -389,13 +389,13 @@ def test_pruned_weights_are_compared_with_all_of_them(
 def test_pruning_that_cannot_be_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["quantize", FLOAT, "--data", "data.npz", "-o", "p.onnx", "--sparsity", "2:4"]
     assert cli.invoke([*common, "--correct", "equalize"]) == 2
-    assert "--sparsity and --correct equalize do not go together" in capsys.readouterr().err
+    assert "--sparsity and --correct equalize cannot be combined" in capsys.readouterr().err
     onnx.save(without_products(), "relu.onnx")
     np.savez("relu.npz", x=np.ones((2, 1, 4), "float32"))
     assert (
         cli.invoke(["quantize", "relu.onnx", "--data", "relu.npz", "-o", "p.onnx", "--sparsity", "2:4"]) == 1
     )
-    assert "there is nothing to prune 2:4" in capsys.readouterr().err
+    assert "it has no weights to prune 2:4" in capsys.readouterr().err
 
 
 def without_products() -> onnx.ModelProto:
@@ -424,24 +424,30 @@ def test_weights_alone_need_no_samples(files: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--data: activations take calibration samples"),
+        ([], "--data is missing: quantising activations needs calibration samples"),
         (["--weights", "int3"], "'int3' is not one of 'int8', 'int4'"),
-        (["--weights", "int4", "--group", "0"], "--group 0: a group has one weight or more"),
+        (["--weights", "int4", "--group", "0"], "--group 0: a group has at least one weight"),
         (
             ["--weights", "int4", "--group", "99999999999"],
-            "--group 99999999999: a group has 65536 weights at most",
+            "--group 99999999999: a group has at most 65536 weights",
         ),
         (["--weights", "int8", "--group", "32"], "--group is for --weights int4"),
         (["--group", "32"], "--group is for --weights int4"),
-        (["--weights", "int4", "--correct", "bias"], "--data: --correct takes calibration samples"),
-        (["--weights", "int4", "--calibration", "mse"], "--calibration mse does not go with --weights"),
-        (["--weights", "int4", "--correct", "smooth"], "--correct smooth does not go with --weights"),
-        (["--weights", "int8", "--sparsity", "2:4"], "--sparsity does not go with --weights"),
+        (
+            ["--weights", "int4", "--correct", "bias"],
+            "--data is missing: --correct needs calibration samples",
+        ),
+        (
+            ["--weights", "int4", "--calibration", "mse"],
+            "--calibration mse cannot be combined with --weights",
+        ),
+        (["--weights", "int4", "--correct", "smooth"], "--correct smooth cannot be combined with --weights"),
+        (["--weights", "int8", "--sparsity", "2:4"], "--sparsity cannot be combined with --weights"),
         (["--weights", "int8", "--keep-float", "logit"], "did you mean logits"),
-        (["--weights", "int8", "--activations", "int16"], "int16 does not go with --weights"),
-        (["--weights", "int8", "--int16", "logits"], "int16 does not go with --weights"),
-        (["--weights", "int8", "--float16", "logits"], "--float16 does not go with --weights"),
-        (["--weights", "int8", "--npu", "ethos-u55-128"], "--npu does not go with --weights"),
+        (["--weights", "int8", "--activations", "int16"], "int16 cannot be combined with --weights"),
+        (["--weights", "int8", "--int16", "logits"], "int16 cannot be combined with --weights"),
+        (["--weights", "int8", "--float16", "logits"], "--float16 cannot be combined with --weights"),
+        (["--weights", "int8", "--npu", "ethos-u55-128"], "--npu cannot be combined with --weights"),
     ],
 )
 def test_what_is_wrong_with_weights_alone_is_told(
@@ -457,4 +463,4 @@ def test_a_model_without_products_has_no_weights_to_quantise(
 ) -> None:
     onnx.save(without_products(), "relu.onnx")
     assert cli.invoke(["quantize", "relu.onnx", "-o", "q.onnx", "--weights", "int8"]) == 1
-    assert "relu: there are no weights to quantise alone" in capsys.readouterr().err
+    assert "relu: there are no weights for weight-only quantisation" in capsys.readouterr().err

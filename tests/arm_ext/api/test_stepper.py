@@ -50,7 +50,7 @@ def test_without_inputs_it_is_the_self_test(lstm: Package, capsys: pytest.Captur
 def test_what_does_not_fit_is_refused_before_a_board_starts(lstm: Package, tmp_path: Path):
     frame = np.zeros((1, 1, state_models.INPUT), np.float32)
     for inputs, message in (
-        ({"x": np.stack([frame, frame])}, "inputs x: has values of 2 steps, and steps says 3"),
+        ({"x": np.stack([frame, frame])}, "inputs x: has values of 2 steps, but steps is 3"),
         ({"x": frame[..., 1:]}, r"inputs x: shape is \[1, 1, 4\]"),
         ({"h": np.zeros((1, 1, 7), np.float32)}, "inputs h: is a state, which the package keeps"),
         ({"z": frame}, "inputs names no input: z"),
@@ -60,5 +60,5 @@ def test_what_does_not_fit_is_refused_before_a_board_starts(lstm: Package, tmp_p
     with pytest.raises(UsageError, match="leave steps out"):
         arm_ext.run(lstm, "host:1", steps=3, check=True)
     plain = arm_ext.compile(mlp(), output=tmp_path / "p").package
-    with pytest.raises(UsageError, match="keeps no state, so there are no steps"):
+    with pytest.raises(UsageError, match="has no state, so it has no steps"):
         arm_ext.run(plain, "host:1", steps=3)

@@ -93,8 +93,12 @@ def test_bench_against_others_runs_the_model_with_the_value(folder: Path):
 
 def test_what_is_compiled_takes_neither(folder: Path, digits_package: Path):
     for options in ({"values": {"gain": 2}}, {"plugins": ["plugin.py"]}):
-        with pytest.raises(UsageError, match="a package is compiled; the option is for a model file"):
+        with pytest.raises(
+            UsageError, match="a package is already compiled; the option is only for model files"
+        ):
             arm_ext.profile(digits_package, **options)
-        with pytest.raises(UsageError, match="a package is compiled; the option is for a model file"):
+        with pytest.raises(
+            UsageError, match="a package is already compiled; the option is only for model files"
+        ):
             compare(digits_package, "litert", **options)
     assert invoke(["bench", str(digits_package), "--value", "gain=2"]) == 2

@@ -29,5 +29,5 @@ def test_anything_else_is_refused_with_examples(text: str) -> None:
 
 
 def test_only_a_virtual_board_counts() -> None:
-    with pytest.raises(UsageError, match="counts no instructions"):
+    with pytest.raises(UsageError, match="does not count instructions"):
         open_board("rpi5:9090", counting=True)

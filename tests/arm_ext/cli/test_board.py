@@ -90,7 +90,7 @@ def test_a_killed_command_takes_the_board_from_a_client(
 
 def test_a_tracker_needs_a_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["board", "virtual", "--tracker", "127.0.0.1:9190"]) == 2
-    assert "--tracker and --key go together" in capsys.readouterr().err
+    assert "--tracker and --key must be given together" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tracker", ["nope", "127.0.0.1:99999", "127.0.0.1:" + "9" * 5000, "127.0.0.1:x"])

@@ -108,7 +108,7 @@ def test_the_model_is_not_written_over(
     os.link("m.onnx", "hard")
     before = Path("m.onnx").read_bytes()
     assert invoke([*SAVE, output]) == 2
-    assert "m.onnx would be written over" in capsys.readouterr().err
+    assert "would overwrite the input m.onnx" in capsys.readouterr().err
     assert Path("m.onnx").read_bytes() == before
     assert Path("link").is_symlink()
 
@@ -122,7 +122,7 @@ def test_a_saved_node_is_replaced_and_no_other_file(
     Path("notes.txt").write_text("mine")
     Path("dangling").symlink_to("nothing")
     for output, says in [
-        ("weights.bin", "weights.bin would be written over, which is read"),
+        ("weights.bin", "would overwrite the input weights.bin"),
         ("other.onnx", "--save-node did not write it"),
         ("notes.txt", "--save-node did not write it"),
         ("missing/x.onnx", "there is no folder missing"),

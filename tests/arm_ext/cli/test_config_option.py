@@ -67,7 +67,7 @@ def _sample(option: click.Option) -> object:
         ("winograd: 3", "options.yaml: winograd: expected true or false, not 3"),
         ("shape: {x: 3}", "options.yaml: shape: expected a value or a list of them, not a mapping"),
         ("memory-budget: much", "'much' is not a valid integer"),
-        ("precision: fp16\nprecision: fp32", "the key 'precision' stands twice"),
+        ("precision: fp16\nprecision: fp32", "the key 'precision' appears twice"),
         ("config: more.yaml", "unknown key 'config'"),
         (
             "without-kernel: gemm_f33",

@@ -37,9 +37,9 @@ WRONG = [
     ("clock", [*U55, "--cpu-mhz", "0"], 2, "--cpu-mhz"),
     ("hand-over", [*U55, "--handover-us", "-1"], 2, "--handover-us"),
     ("no such policy", [*U55, "--on-npu-error", "ignore"], 2, "'fallback', 'fail'"),
-    ("policy without NPU", ["--on-npu-error", "fail"], 2, "--on-npu-error is for models with an NPU"),
-    ("option without NPU", ["--npu-ops", "conv2d"], 2, "--npu-ops is for models with an NPU; name it with --npu"),
-    ("wish without NPU", ["--fail-on-fallback"], 2, "--fail-on-fallback is for models with an NPU"),
+    ("policy without NPU", ["--on-npu-error", "fail"], 2, "--on-npu-error needs an NPU"),
+    ("option without NPU", ["--npu-ops", "conv2d"], 2, "--npu-ops needs an NPU; name it with --npu"),
+    ("wish without NPU", ["--fail-on-fallback"], 2, "--fail-on-fallback needs an NPU"),
 ]  # fmt: skip
 
 

@@ -122,7 +122,7 @@ def test_nothing_measured_is_never_a_success(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--tasks", "conv*"), "names no task; the tasks are: linear.1, linear.2"),
+        (("--tasks", "conv*"), "matches no task; the tasks are: linear.1, linear.2"),
         (("--budget", "soon"), "'soon' is no time such as 30m"),
         (("--budget", "-3m"), "is no time"),
     ],

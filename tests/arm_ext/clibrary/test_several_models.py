@@ -246,13 +246,13 @@ def test_options_name_the_model_of_an_input(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "out"], "2 models, and a package holds one"),
+        (["-o", "out"], "2 models, but a package holds one"),
         (["--emit", "c-library"], "-o is missing"),
-        (["--emit", "c-library", "-o", "out", "--shape", "x=2,31"], "--shape x: of which model"),
+        (["--emit", "c-library", "-o", "out", "--shape", "x=2,31"], "--shape x: the model is missing"),
         (["--emit", "c-library", "-o", "out", "--shape", "third:x=2,31"], "first or second"),
         (
             ["--emit", "c-library", "-o", "out", "--save-node", "encode", "--quantize", "x.npz"],
-            "--quantize and --save-node: for one",
+            "--quantize and --save-node: only for one",
         ),
     ],
 )
@@ -273,14 +273,16 @@ def test_what_is_for_one_model_is_refused(
 def test_models_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     paths = [*saved(tmp_path, first=headed(7)), *saved(tmp_path / "again", First=headed(5))]
-    with pytest.raises(UsageError, match=r"first and First would have the same names in C, first_…"):
+    with pytest.raises(UsageError, match=r"first and First would have the same C names first_…"):
         arm_ext.compile_library(paths, "host", tmp_path / "out")
     with pytest.raises(UsageError, match="two models are called first"):
         check_names(["first", "first"])
-    with pytest.raises(UsageError, match="names in C of the model a-input, a_input_…, would be those of a"):
+    with pytest.raises(
+        UsageError, match="the C names a_input_… of the model a-input would also be names of the model a"
+    ):
         check_names(["a-input", "a"])
     check_names(["a", "a_int8", "ab"])
-    with pytest.raises(UsageError, match="compile_library makes a C library of several"):
+    with pytest.raises(UsageError, match="compile_library for a C library of several"):
         arm_ext.compile(paths, "host", tmp_path / "out")
     with pytest.raises(UsageError, match="expected a list of models"):
         arm_ext.compile_library("first.onnx", "host", tmp_path / "out")

@@ -15,7 +15,7 @@ def test_numbers_and_ranges(text: str, cores: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "-1", "3-1", "0,,1", "1-", "99999", "5000", "٣"])
 def test_what_is_no_core_is_named(text: str) -> None:
-    with pytest.raises(UsageError, match="is no core, or range of cores, such as 4-7 or 0,2"):
+    with pytest.raises(UsageError, match="is neither a core nor a range of cores, such as 4-7 or 0,2"):
         parse_cores(text)
 
 

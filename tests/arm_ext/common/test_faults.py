@@ -14,14 +14,14 @@ def test_a_limit_on_the_size_of_files_is_told_before_the_work():
         "require_file_size(8192); require_file_size(8193)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "EnvError: a file of this shell may have 8,192 bytes (ulimit -f)" in ended.stderr
+    assert "EnvError: this shell limits a file to 8,192 bytes (ulimit -f)" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("megabytes", "said"),
     [
-        (400, "419 MB of addresses, and TVM with LLVM takes 1,074"),
-        (90, "94 MB of addresses, and numpy takes 157"),
+        (400, "419 MB of address space, but TVM with LLVM needs 1,074"),
+        (90, "94 MB of address space, but numpy needs 157"),
     ],
 )
 def test_a_limit_on_addresses_is_told_before_libraries_are_loaded(megabytes, said):
@@ -34,13 +34,13 @@ def test_a_limit_on_addresses_is_told_before_libraries_are_loaded(megabytes, sai
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
     )
     assert ended.returncode == 3, ended.stderr
-    assert f"this shell allows a process {said} MB" in ended.stderr
+    assert f"this shell limits a process to {said} MB" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("surroundings", "said"),
     [
-        ("resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))", "a process 8 open files, .*ulimit -n"),
+        ("resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))", "a process to 8 open files, .*ulimit -n"),
         ("resource.setrlimit(resource.RLIMIT_STACK, (1 << 16,) * 2)", "65,536 bytes of stack, .*ulimit -s"),
         ("time.time = far", "clock of this machine is beyond"),
     ],

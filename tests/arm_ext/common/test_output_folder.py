@@ -55,7 +55,7 @@ def test_an_input_is_not_written_over(tmp_path: Path):
     write(tmp_path / "out", b"ours")
     os.link(tmp_path / "out" / "f", tmp_path / "x")
     for given in (tmp_path / "x", tmp_path / "out" / ".." / "out" / "f"):
-        with pytest.raises(UsageError, match="which is read"):
+        with pytest.raises(UsageError, match="would overwrite the input"):
             OutputFolder(tmp_path / "out", "-o", [given])
     (tmp_path / "out" / "other").write_text("an input beside them")
     OutputFolder(tmp_path / "out", "-o", [tmp_path / "out" / "other"]).write("f", b"new")

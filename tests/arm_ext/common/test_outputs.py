@@ -16,7 +16,7 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path):
     for name, says in [
         ("f", "exists and is a file"),
         ("dangling", "is a link to nothing, which does not exist"),
-        ("a/b", "there is no folder .*a; make it"),
+        ("a/b", "there is no folder .*a; create it"),
     ]:
         with pytest.raises(UsageError, match=says):
             checked_folder(tmp_path / name, "-o")
@@ -28,7 +28,7 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path):
 def test_links_that_lead_round_are_refused(tmp_path: Path):
     (tmp_path / "l").symlink_to("l")
     for check in (checked_file, checked_folder):
-        with pytest.raises(UsageError, match="round in a circle"):
+        with pytest.raises(UsageError, match="has circular links"):
             check(tmp_path / "l" / "new", "-o")
 
 
@@ -39,7 +39,7 @@ def test_an_input_is_known_by_any_name(tmp_path: Path):
     (tmp_path / "soft").symlink_to("m.onnx")
     os.link(model, tmp_path / "hard")
     for other in ("m.onnx", "soft", "hard", "sub/../m.onnx"):
-        with pytest.raises(UsageError, match="would be written over, which is read"):
+        with pytest.raises(UsageError, match="would overwrite the input"):
             refuse_inputs(tmp_path / other, "-o", [model])
     refuse_inputs(tmp_path / "other", "-o", [model])
 
@@ -48,9 +48,9 @@ def test_an_input_within_a_folder_is_known(tmp_path: Path):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "m").write_text("model")
     (tmp_path / "link").symlink_to("p")
-    with pytest.raises(UsageError, match="would be written over"):
+    with pytest.raises(UsageError, match="would overwrite the input"):
         refuse_inputs(tmp_path / "p", "-o", [tmp_path / "link" / "m"])
-    with pytest.raises(UsageError, match="lies in"):
+    with pytest.raises(UsageError, match="is inside"):
         refuse_inside(tmp_path / "link" / "new", "-o", tmp_path / "p")
 
 

@@ -54,7 +54,7 @@ def test_name_that_is_no_text(tmp_path: Path):
     data = mlp().SerializeToString()
     name = next(node.name or node.output[0] for node in mlp().graph.node).encode()
     assert name in data
-    with pytest.raises(UsageError, match="may be damaged: a name in it is no text"):
+    with pytest.raises(UsageError, match="may be damaged: a name in it is not valid UTF-8"):
         import_model(write(tmp_path / "m.onnx", data.replace(name, b"\xff" * len(name))))
 
 

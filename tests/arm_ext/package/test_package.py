@@ -70,7 +70,7 @@ SELFTESTS = [
     ("one too many", {"input_0": X, "expected_0": X, "expected_1": X}, "has 2 expected outputs"),
     ("numbers with gaps", {"input_0": X, "expected_0": X, "expected_2": X}, "cannot be read"),
     ("of another kind", {"input_0": X, "expected_0": X, "surprise_0": X}, "cannot be read"),
-    ("far too large", {"input_0": X, "expected_0": np.zeros(1 << 20, "f")}, "are the most it can hold"),
+    ("far too large", {"input_0": X, "expected_0": np.zeros(1 << 20, "f")}, "but it can hold at most"),
 ]
 
 
@@ -95,7 +95,7 @@ def test_a_file_that_is_altered_missing_or_a_link_is_refused(tmp_path: Path, nam
     path.unlink()
     (tmp_path / "outside").write_bytes(content)
     path.symlink_to(tmp_path / "outside")
-    with pytest.raises(UsageError, match=f"{name}: is a link out of the package"):
+    with pytest.raises(UsageError, match=f"{name}: is a link to a file outside the package"):
         load_package(tmp_path / "p")
     if name != SO:
         path.unlink()
@@ -163,9 +163,9 @@ def test_a_report_that_is_too_large_is_not_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"hello", "is no shared library"),
-        (LIBRARY[:16] + bytes([2, 0, 183, 0]), "is no shared library"),
-        (LIBRARY[:16] + bytes([3, 0, 62, 0]), "is for x86_64, and manifest.json says aarch64"),
+        (b"hello", "is not a shared library"),
+        (LIBRARY[:16] + bytes([2, 0, 183, 0]), "is not a shared library"),
+        (LIBRARY[:16] + bytes([3, 0, 62, 0]), "is for x86_64, but manifest.json says aarch64"),
     ],
     ids=["text", "program", "other machine"],
 )

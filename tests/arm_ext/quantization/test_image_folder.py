@@ -54,7 +54,7 @@ def test_sub_folders_are_classes_and_bytes_become_0_to_1(classes: Path):
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("gone")])
 def test_what_is_no_file_is_refused(classes: Path, make: Callable[[Path], None]):
     make(classes / "a/z.png")
-    with pytest.raises(UsageError, match=r"a/z\.png: is no file; expected an image"):
+    with pytest.raises(UsageError, match=r"a/z\.png: is not a file; expected an image"):
         read_images(classes, GREY, None)
 
 
@@ -157,9 +157,12 @@ def test_a_fault_names_the_file(classes: Path, case: str):
 
 
 SPECS = {
-    "two inputs": ((*GREY, *COLOUR), "for a model with one input, and this one takes image"),
-    "tokens": ((TensorSpec("tokens", (1, 8), "int64"),), "int64.*not plain; say so by --preprocess"),
-    "either layout": ((TensorSpec("image", (1, 3, 8, 3), "float32"),), "not plain"),
+    "two inputs": ((*GREY, *COLOUR), "for a model with one input, but this one has image"),
+    "tokens": (
+        (TensorSpec("tokens", (1, 8), "int64"),),
+        "int64.*default conversion of images; specify it by --preprocess",
+    ),
+    "either layout": ((TensorSpec("image", (1, 3, 8, 3), "float32"),), "no default conversion"),
 }
 
 
@@ -186,7 +189,7 @@ def test_samples_one_by_one():
     assert arrays["labels"].tolist() == labels[:3].tolist()
     for wrong in ([], [1, 2], [rows[0], {"labels": 1}]):
         with pytest.raises(
-            UsageError, match=r"data: there are no samples|expected samples that are all alike"
+            UsageError, match=r"data: there are no samples|expected samples with the same names and shapes"
         ):
             read_samples(wrong, lambda: GREY)
 

@@ -101,7 +101,7 @@ def test_errors_rise_and_perplexity_rises_by_a_share() -> None:
     assert metric_of("top1", {"labels": np.zeros(1, int)}, 1).drop(0.7, 0.75) == pytest.approx(0.05)
     assert metric_of("cer", {"labels": labels}, 1).drop(0.15, 0.1) == pytest.approx(0.05)
     assert metric_of("perplexity", {"labels": labels}, 1).drop(21, 20) == pytest.approx(0.05)
-    with pytest.raises(UsageError, match="less of it is better"):
+    with pytest.raises(UsageError, match="lower values of this metric are better"):
         Gate(least=("cer", 0.1)).check("cer", 10, less_is_better=True)
 
 
@@ -134,15 +134,15 @@ FAULTS = {
     ),
     "labels of classes": ("cer", {"y": SCORES[:4]}, {"labels": np.zeros(4, int)}, "a row of integers"),
     "float labels": ("iou", {"y": SCORES[:4]}, {"labels": np.zeros((4, 2, 2))}, "labels are float64"),
-    "fewer": ("wer", {"y": SCORES[:4]}, {"labels": ROWS[:3]}, "4 samples with 3 labels"),
+    "fewer": ("wer", {"y": SCORES[:4]}, {"labels": ROWS[:3]}, "4 samples but 3 labels"),
     "no space": ("wer", {"y": SCORES[:4]}, {"labels": ROWS}, "has no array 'space'"),
     "no boxes": ("map50", {"y": SCORES[:4]}, {"labels": ROWS}, "has no array 'boxes'"),
     "outputs without boxes": (
         *("map50", {"y": SCORES[:4]}, {"labels": ROWS, "boxes": np.zeros((4, 3, 4))}),
-        "expected one with 'box' in its name",
+        "expected an output with 'box' in its name",
     ),
-    "one score": ("f1", {"y": np.zeros((4, 1, 1))}, {"labels": np.zeros(4, int)}, "has one score a sample"),
-    "no steps": ("perplexity", {"y": SCORES[:4]}, {"labels": ROWS}, "expected steps and tokens"),
+    "one score": ("f1", {"y": np.zeros((4, 1, 1))}, {"labels": np.zeros(4, int)}, "has one score per sample"),
+    "no steps": ("perplexity", {"y": SCORES[:4]}, {"labels": ROWS}, "expected [steps, tokens]"),
     "other steps": (
         *("perplexity", {"y": np.zeros((4, 5, 9))}, {"labels": ROWS}),
         "expected a label for each step",
@@ -152,7 +152,7 @@ FAULTS = {
         *("iou", {"y": np.zeros((4, 3, 8, 8))}, {"labels": np.zeros((4, 7, 8), int)}),
         "expected the same with one more axis",
     ),
-    "no such metric": ("bleu", {"y": ROWS}, {}, "is none of top1, top5, f1, cosine"),
+    "no such metric": ("bleu", {"y": ROWS}, {}, "unknown; expected top1, top5, f1, cosine"),
 }
 
 

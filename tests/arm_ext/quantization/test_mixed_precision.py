@@ -85,7 +85,7 @@ def test_layers_that_cost_much_are_the_last_to_go_to_float() -> None:
 
 
 def test_a_bound_that_float_misses_is_a_finding() -> None:
-    with pytest.raises(ModelError, match="does not hold with all 6 layers in float"):
+    with pytest.raises(ModelError, match="the bound is missed even with all 6 layers in float"):
         searched(-0.1).run()
 
 

@@ -29,9 +29,9 @@ def test_an_iterable_gives_a_sample_at_a_time():
     np.testing.assert_array_equal(split_samples(arrays, [IMAGE])[1]["image"], images(3, 1, 3, 9)[1])
     for wrong, said in (
         ([], "data: there are no samples"),
-        ([rows[0], {"image": rows[1]["image"]}], "expected samples that are all alike"),
-        ([{"image": np.zeros(3)}, {"image": np.zeros(4)}], "expected samples that are all alike"),
-        ([np.zeros(3)], "each a mapping of inputs' names to arrays"),
+        ([rows[0], {"image": rows[1]["image"]}], "expected samples with the same names and shapes"),
+        ([{"image": np.zeros(3)}, {"image": np.zeros(4)}], "expected samples with the same names and shapes"),
+        ([np.zeros(3)], "each a mapping of input names to arrays"),
     ):
         with pytest.raises(UsageError, match=said):
             read_samples(iter(wrong), lambda: (IMAGE,))

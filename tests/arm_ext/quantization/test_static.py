@@ -180,7 +180,7 @@ def test_dynamic_dimension_needs_a_shape():
 
 
 def test_quantized_model_is_refused():
-    with pytest.raises(UsageError, match="digits_int8: is quantised already"):
+    with pytest.raises(UsageError, match="digits_int8: is already quantised"):
         quantize(digits.model_path("int8"), {"inputs": training_images(1)})
 
 

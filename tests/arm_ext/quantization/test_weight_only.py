@@ -139,7 +139,8 @@ def test_without_such_weights_it_says_so() -> None:
         quantize_weights(mlp(), WeightOnly("int8", 32), keep_float=["fc1", "fc2"])
     nodes = [helper.make_node("MatMul", ["x", "x"], ["y"], "squared")]
     with pytest.raises(
-        ModelError, match=r"products: there are no weights to quantise alone: no MatMul or Gemm has"
+        ModelError,
+        match=r"products: there are no weights for weight-only quantisation: no MatMul or Gemm has",
     ):
         quantize_weights(products(nodes, w=np.ones((5, 5), np.float32)), WeightOnly("int8", 32))
 

@@ -60,9 +60,9 @@ def test_a_label_has_a_size_of_each_list_that_differs():
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (1, [8, 16]), "y": ([1, 2, 3],)}, r"\{8,16\} and \{1,2,3\} must be of one length"),
+        ({"x": (1, [8, 16]), "y": ([1, 2, 3],)}, r"\{8,16\} and \{1,2,3\} must have the same length"),
         ({"x": (1, [8, 16, 8])}, "the sizes 8 are listed twice"),
-        ({"x": (1, [])}, "must be of one length"),
+        ({"x": (1, [])}, "must have the same length"),
     ],
 )
 def test_ambiguous_lists_are_refused(shapes: dict[str, tuple[object, ...]], message: str):
@@ -90,7 +90,7 @@ def test_other_names_are_refused(shapes: dict[str, tuple[object, ...]], message:
 
 def test_a_verb_for_one_shape_takes_no_list():
     assert static_shapes({"x": (1, [8])}, "explain") == {"x": (1, 8)}
-    with pytest.raises(UsageError, match="explain takes one shape an input"):
+    with pytest.raises(UsageError, match="explain needs one shape per input"):
         static_shapes({"x": (1, [8, 16])}, "explain")
 
 
@@ -105,5 +105,5 @@ def test_dimensions_may_be_the_text_of_the_command_line():
     assert (bucket.length, bucket.largest) == ("n", 512)
     assert static_shapes({"x": "1,64"}, "verify") == {"x": (1, 64)}
     for dims in ("1;64", 64):
-        with pytest.raises(UsageError, match=f"shapes: {dims!r} of input x is no shape, such as "):
+        with pytest.raises(UsageError, match=f"shapes: {dims!r} of input x is not a shape, such as "):
             buckets_of({"x": dims})  # type: ignore[dict-item]

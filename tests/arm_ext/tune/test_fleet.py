@@ -95,7 +95,7 @@ def test_an_emulated_board_of_a_tracker_gives_no_times(tracker: str) -> None:
     try:
         with (
             Fleet(A76, f"tracker-{tracker}/emulated", jobs=1) as fleet,
-            pytest.raises(EnvError, match="is emulated: times taken there mean nothing"),
+            pytest.raises(EnvError, match="is emulated: times measured there mean nothing"),
         ):
             fleet.measure([(tasks()[0], tasks()[0].default)])
     finally:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that several NPU operators share: the operator graph, constraints, parsing helpers, windows, requantisation."""
+"""Code shared by NPU operators: the operator graph, constraints, parsing helpers, windows, requantisation."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Constraint`: a limit of an Ethos-U with the document it comes from, and the limits that hold for every operator.
+"""`Constraint`: a limit of an Ethos-U with the document that states it, and the limits of every operator.
 
 Vela's own list of supported operators is wrong in both directions: it accepts casts and resizes that it compiles to
 something else, and rejects 16-bit tables that it compiles correctly. So these constraints decide; an operator that

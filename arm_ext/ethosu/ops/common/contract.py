@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Operation`: the definition of an operator, one in each file of `ops`, which the registry lists."""
+"""`Operation`: the definition of an operator. Each file of `ops` has one, and the registry lists them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ def never(_: Operator[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Quirks:
-    """Defects of Vela 5.2 for an operator next to others, which emission and partitioning work around.
+    """Defects of Vela 5.2 for an operator in combination with others, which emission and partitioning work around.
 
     Attributes:
         reads_slices: Whether the operator may read a slice of a tensor. Other operators are compiled to read the whole
@@ -71,7 +71,7 @@ class Quirks:
 
 @dataclass(frozen=True, eq=False)
 class Operation(Generic[A]):
-    """Definition of one operator of the NPU, or of several that differ only in an entry of a table.
+    """Definition of one operator of the NPU, or of several that differ only in a table entry.
 
     Attributes:
         kinds: The values of `Operator.kind` that it defines.
@@ -109,7 +109,7 @@ def operator_of(
 
 
 def of_relax(kind: str, attributes: Callable[[Call, Reader], A]) -> Parser[A]:
-    """Return the parser of a Relax call on integers that is one operator by itself, without a requantisation."""
+    """Return a parser of a Relax call on integers that forms an operator without requantisation."""
 
     def parse(var: Var, value: Expr, reader: Reader) -> Operator[A] | None:
         if not isinstance(value, Call) or not reader.stands_alone(var, value):

@@ -88,7 +88,8 @@ def convolved(
     """
     channels, depthwise = len(bias), operator == ts.Op.DEPTHWISE_CONV2D
     data, size, pads = placed(graph, data, window)
-    # Vela 5.2 splits these into several convolutions, which read a slice of a tensor as if it were the whole.
+    # Vela 5.2 splits these into several convolutions, which read a slice of a tensor as if it were the complete
+    # tensor.
     several = depthwise and channels > data.shape[3]
     if several or max(window.dilation) > MAX_DILATION or max(window.strides) > MAX_STRIDE:
         data = unsliced(graph, data)
@@ -119,7 +120,7 @@ def placed(
 
 
 def told_apart(graph: TosaGraph, weight: Array, bias: Array, axis: int) -> tuple[Array, int]:
-    """Return weights padded with rows of zeros to be unique in the graph, and the number of these rows.
+    """Return weights made unique in the graph by appended rows of zeros, and the number of these rows.
 
     Vela 5.2 gives all convolutions with equal weights and scales the biases of the first one.
     """

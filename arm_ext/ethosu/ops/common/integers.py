@@ -45,7 +45,7 @@ class IntegerOperands(Attributes):
     operands: tuple[Array | None, ...] = ()
 
     def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
-        """Return no tensors, since none is quantised."""
+        """Return no tensors, since no operand is quantised."""
         return ()
 
 

@@ -37,7 +37,7 @@ class RunTimeTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """Attributes of an operator without further ones, and the base class of all others.
+    """Attributes of an operator that has no further ones; the base class of all attributes.
 
     Attributes:
         channels_first: Whether the data and the result are images [N, C, ...]; all other attributes are channels last.
@@ -46,7 +46,7 @@ class Attributes:
     channels_first: bool = False
 
     def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
-        """Return the tensors that hold quantised values; others hold indices, bools or integers of the model."""
+        """Return the tensors with quantised values; others hold indices, bools or plain integers."""
         return (*inputs, output)
 
     def zero_points(

@@ -69,7 +69,7 @@ def reach_of(data: Expr, zero: int, weight: Array, summed: tuple[int, ...]) -> i
 
 
 def farthest(data: Expr, zero: int) -> int:
-    """Return the greatest |x - zero| for values x of the data's dtype."""
+    """Return the maximum of |x - zero| over all values x of the data's dtype."""
     info = np.iinfo(str(data.ty.dtype))
     return max(zero - int(info.min), int(info.max) - zero)
 

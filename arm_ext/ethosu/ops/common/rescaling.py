@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of operators whose definition contains a RESCALE, which Vela may fuse with the RESCALE of another."""
+"""Helpers of operators whose definition contains a RESCALE, which Vela may fuse with another RESCALE."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,5 +11,5 @@ JOINED = "joined with what it reads, it would not saturate in between"
 
 
 def scale_named(attrs: Mapping[str, Any], name: str) -> RescaleFactor:
-    """Return the scale that attributes of a routine hold as "name_multiplier" and "name_shift"."""
+    """Return the scale that a routine's attributes store as "name_multiplier" and "name_shift"."""
     return RescaleFactor(int(attrs[f"{name}_multiplier"]), int(attrs[f"{name}_shift"]))

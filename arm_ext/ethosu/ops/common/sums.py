@@ -137,13 +137,13 @@ def _accumulators_fit(operator: Operator[SumAttributes]) -> bool:
 
 
 def _bias_by_channel(operator: Operator[SumAttributes]) -> bool:
-    """Whether the bias varies along the channel axis alone."""
+    """Whether the bias varies only along the channel axis."""
     bias = operator.attributes.requantization.bias
     return bias.ndim == 1 and bias.size in (1, operator.output.shape[-1])
 
 
 def _bias_bits(operator: Operator[SumAttributes]) -> int:
-    """Return the number of bits of the greatest |bias|, sign included."""
+    """Return the number of bits of the largest |bias|, including a sign bit."""
     return int(np.abs(operator.attributes.requantization.bias).max(initial=0)).bit_length() + 1
 
 
@@ -152,7 +152,7 @@ def _weight_dtype(operator: Operator[Weighted]) -> str:
 
 
 def _weight_sum(operator: Operator[Weighted]) -> int:
-    """Return the greatest sum of |weights| over the products of one output."""
+    """Return the maximum, over outputs, of the sum of |weights|."""
     weight = operator.attributes.weight
     products = np.abs(weight.astype(np.int64)).reshape(len(weight), math.prod(weight.shape[1:]))
     return int(products.sum(1).max(initial=0))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates of a model on each Ethos-U: the record, and its views as text, CSV and HTML."""
+"""Estimates of a model on each Ethos-U: their record, and its views as text, CSV and HTML."""

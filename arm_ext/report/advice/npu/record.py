@@ -93,5 +93,5 @@ class NpuAdvice(ClosedRecord):
         return list(best.values())
 
     def failures(self) -> set[Failure]:
-        """Return whose fault each missing price is."""
+        """Return the causes of missing prices."""
         return {each.failure for each in self.prices} - {""}

@@ -18,7 +18,7 @@ _KIB = 1024
 
 
 def text(advice: NpuAdvice) -> str:
-    """Return the table: the CPU alone, a row for each configuration, and the fastest of each family.
+    """Return the table: the CPU only, a row for each configuration, and the fastest of each family.
 
     Memory modes with equal figures share a row, as do all configurations of an accelerator with which nothing gains.
     """
@@ -55,7 +55,7 @@ def _cpu(advice: NpuAdvice) -> list[str]:
 
 
 def _merged(prices: Sequence[NpuPrice]) -> Iterator[tuple[str, list[NpuPrice]]]:
-    """Yield each accelerator's prices, those that share a row together."""
+    """Yield each accelerator's prices, grouped by equal figures, which share a row."""
     for _, own in groupby(prices, key=lambda each: each.accelerator):
         groups: dict[tuple[str, ...], list[NpuPrice]] = {}
         for each in own:
@@ -120,7 +120,7 @@ def _fastest(each: NpuPrice, begin: str) -> list[str]:
 
 
 def csv(advice: NpuAdvice) -> str:
-    """Return one line a configuration below a line of column names."""
+    """Return one line per configuration after a line with the names of columns."""
     return comma_separated([_flat(each) for each in advice.prices])
 
 

@@ -45,9 +45,9 @@ def test_a_truncated_container_raises(container: bytes) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((0x0004, STOP), r"word 0 .*0x00000004\) is no command of Ethos-U65"),
-        ((0x8000, STOP), "is no command"),
-        ((0x0402, STOP), "is no command"),
+        ((0x0004, STOP), r"word 0 .*0x00000004\) is not a command of Ethos-U65"),
+        ((0x8000, STOP), "is not a command"),
+        ((0x0402, STOP), "is not a command"),
         ((0x010F | 8 << 16, STOP), "ifm_region at word 0 is 0x8, whose bits 0x8 are reserved"),
         ((0x4000,), "ends within ifm_base0 at word 0"),
         ((0x0002,), "does not end in op_stop"),

@@ -85,7 +85,7 @@ MINE = VelaOptions(system_config="Mine", memory_mode="M")
         ("[System_Config.Mine]\n[System_Config.Mine]\n", "malformed"),
         ("core_clock=1e9\n", "malformed"),
         ("", r"has no \[System_Config\.Mine\]"),
-        (b"\xff\xfe", "no text"),
+        (b"\xff\xfe", "not a text file"),
     ],
 )
 def test_a_malformed_configuration_is_refused_by_its_path(tmp_path: Path, text: str | bytes, message: str):
@@ -97,7 +97,7 @@ def test_a_malformed_configuration_is_refused_by_its_path(tmp_path: Path, text: 
 
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    for name, message in (("pipe", "this is none"), (".", "this is none"), ("nope", "No such file")):
+    for name, message in (("pipe", "this is not one"), (".", "this is not one"), ("nope", "No such file")):
         with pytest.raises(UsageError, match=message):
             configuration(resolve_npu("ethos-u65-256"), replace(MINE, config=tmp_path / name))
 
@@ -106,7 +106,7 @@ def test_memories_that_vela_does_not_know_are_refused(tmp_path: Path):
     ini = tmp_path / "own.ini"
     ini.write_text("[System_Config.Mine]\ncore_clock=1e9\naxi0_port=Tape\n[Memory_Mode.M]\n")
     options = replace(MINE, config=ini)
-    with pytest.raises(UsageError, match=r"own.ini: nothing compiles with \[System_Config.Mine\]"):
+    with pytest.raises(UsageError, match=r"own.ini: no network can be compiled with \[System_Config.Mine\]"):
         check_configuration(resolve_npu("ethos-u65-256"), options)
 
 

@@ -60,7 +60,10 @@ def test_exceptions_are_the_functions():
     ("end", "why"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGSEGV), "it ended its process with SIGSEGV"),
-        (lambda: os.kill(os.getpid(), signal.SIGFPE), "it divides an integer by 0, or the least one by -1"),
+        (
+            lambda: os.kill(os.getpid(), signal.SIGFPE),
+            "it divides an integer by 0, or the smallest integer by -1",
+        ),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "it was killed, as the system does when memory ends"),
         (
             lambda: (os.write(2, b"\nIt says why\n"), os.abort()),
@@ -118,6 +121,6 @@ def test_a_model_that_ends_onnxruntime():
     outputs, why = reference(Serialised(fatal().SerializeToString()), [x])
     if outputs:  # by an onnxruntime without this fault
         return
-    assert why.endswith(" does not survive it: it ended its process with SIGSEGV")
+    assert why.endswith(" crashes when it runs the model: it ended its process with SIGSEGV")
     with pytest.raises(ModelError, match="m: onnxruntime cannot run it: it ended its process with SIGSEGV"):
         TensorSession(fatal(), "m", ["y"])({"x": x})

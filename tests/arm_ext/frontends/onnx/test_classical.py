@@ -199,12 +199,12 @@ REFUSED: dict[str, tuple[str, int, dict[str, Any], str]] = {
         "it has 1 keys and 2 values",
     ),
     "scales": ("Scaler", 1, {"offset": [1.0, 2.0], "scale": [1.0]}, "its offset has 2 entries for 4 columns"),
-    "norm": ("Normalizer", 1, {"norm": "L3"}, "its norm 'L3' is none of MAX, L1, L2"),
+    "norm": ("Normalizer", 1, {"norm": "L3"}, "its norm is 'L3'; supported are MAX, L1, L2"),
     "coefficients": (
         "LinearRegressor",
         1,
         {"coefficients": [1.0]},
-        "its coefficients are 1, for 1 results of 4 columns",
+        "it has 1 coefficients for 1 results of 4 columns",
     ),
 }
 

@@ -85,20 +85,23 @@ REFUSED = {
         OneNode("Attention", attributes={"num_heads": 2, "do_rotary": 1})
         .take("float32", 2, 3, 9)
         .weight("float32", 9, 9),
-        "write RotaryEmbedding before a MultiHeadAttention",
+        "use RotaryEmbedding before a MultiHeadAttention",
     ),
     "packed": (OneNode("MultiHeadAttention").take("float32", 2, 3, 2, 3, 8), "packed into one input"),
     "statistics": (
         OneNode("SkipLayerNormalization", outputs=("float32",) * 2)
         .take("float32", 2, 9)
         .take("float32", 2, 9),
-        "gives mean or deviation",
+        "include mean or deviation",
     ),
     "misfit": (
         OneNode("Attention").take("float32", 2, 9).weight("float32", 9, 9),
         "do not fit its definition",
     ),
-    "opset": (OneNode("Trilu", opset=13).take("float32", 2, 9), "its standard form is of opset 14"),
+    "opset": (
+        OneNode("Trilu", opset=13).take("float32", 2, 9),
+        "the standard operator of this name exists from opset 14",
+    ),
 }
 
 

@@ -159,7 +159,7 @@ def choice(then_shape: tuple[int, ...], else_shape: tuple[int, ...]) -> ModelPro
 
 
 def test_branches_of_different_shapes_are_refused():
-    with pytest.raises(ModelError, match=r"If node 'pick'.*branches give .*both have to give the same"):
+    with pytest.raises(ModelError, match=r"If node 'pick'.*branches give .*both must give the same type"):
         import_onnx(choice((4, 1), (2, 2)))
 
 
@@ -167,7 +167,7 @@ def test_rows_of_a_count_that_is_not_known_are_refused():
     proto = models.counting(5)
     del proto.graph.initializer[:]
     proto.graph.input.append(number("M"))
-    with pytest.raises(ModelError, match=r"count \('rows' has a row of each iteration"):
+    with pytest.raises(ModelError, match=r"count \('rows' has a row for each iteration"):
         import_onnx(proto)
 
 
@@ -232,7 +232,7 @@ def test_a_state_that_grows_is_refused():
     )
     loop = node("Loop", ["M", "", "x"], ["y"], "grow", body=body)
     proto = model(graph([loop], [value("x"), number("M")], [value("y", ["k"])]))
-    with pytest.raises(ModelError, match=r"Loop node 'grow'.*'s' is .*before a round"):
+    with pytest.raises(ModelError, match=r"Loop node 'grow'.*'s' is .*before an iteration"):
         import_onnx(proto)
 
 

@@ -86,10 +86,10 @@ def test_the_branch_that_the_value_of_an_input_decides_on_is_compiled():
     ("values", "message"),
     [
         ({"rat": 1}, "--value names no input: rat. The inputs are: x, rate"),
-        ({"rate": [1, 2]}, r"--value rate: has 2 numbers, and the input's shape is \[\]"),
-        ({"rate": 1.5}, "--value rate: 1.5 is no int64"),
-        ({"rate": "16k"}, "--value rate: 16k is no int64"),
-        ({"x": [[]]}, r"--value x: has 0 numbers, and the input's shape is \[1, \?\]"),
+        ({"rate": [1, 2]}, r"--value rate: it has 2 numbers, but the input's shape is \[\]"),
+        ({"rate": 1.5}, "--value rate: 1.5 cannot be converted to the input's dtype int64"),
+        ({"rate": "16k"}, "--value rate: 16k cannot be converted to the input's dtype int64"),
+        ({"x": [[]]}, r"--value x: it has 0 numbers, but the input's shape is \[1, \?\]"),
     ],
 )
 def test_a_value_that_does_not_fit_its_input_is_refused(values: dict[str, object], message: str):
@@ -99,5 +99,5 @@ def test_a_value_that_does_not_fit_its_input_is_refused(values: dict[str, object
 
 def test_only_onnx_models_have_values(tmp_path):
     (tmp_path / "m.tflite").write_bytes(b"\0\0\0\0TFL3")
-    with pytest.raises(UsageError, match="--value makes inputs of ONNX models constants"):
+    with pytest.raises(UsageError, match="--value makes inputs constants only for ONNX models"):
         with_values(tmp_path / "m.tflite", {"rate": 1})

@@ -147,7 +147,8 @@ def test_scales_of_blocks_are_right(dtype: str, shape: tuple[int, int], axis: in
 
 def test_blocks_that_do_not_cover_the_weights_are_refused():
     with pytest.raises(
-        ModelError, match=r"widened \(its scales are \[7, 3\], and 7 rows have 4 blocks of 8\)"
+        ModelError,
+        match=r"widened \(its scales have the shape \[7, 3\]; expected \[7, 4\], for blocks of 8\)",
     ):
         import_onnx(blocked("int4", (32, 7), 0, 8, blocks=3))
 

@@ -137,7 +137,7 @@ INPUTS = {
     "pads 2^40": (one("Pad", ROW, {"p": ints(2**40, 0, 0, 0)}), "pads is"),
     "pads -3": (
         one("Pad", ROW, {"p": ints(-3, 0, 0, 0)}),
-        r"has the shape \[-1, 3\], and no size can be negative",
+        r"has the shape \[-1, 3\]; a size cannot be negative",
     ),
     "Expand": (one("Expand", ROW, {"s": ints(2**62, 2, 3)}), "takes 96 EiB"),
     "Range": (one("Range", {}, {"a": np.int64(0), "b": np.int64(2**40), "c": np.int64(1)}), "takes 8 TiB"),
@@ -203,8 +203,8 @@ def test_inside_branches():
         ([4], 8, TensorProto.FLOAT, r"holds 8 bytes, and its dims \[4\] of float32 take 16"),
         ([4], 32, TensorProto.FLOAT, "holds 32 bytes"),
         ([4], 15, TensorProto.FLOAT, "holds 15 bytes"),
-        ([-4], 16, TensorProto.FLOAT, "none can be negative"),
-        ([4], 16, 77, "is of element type 77"),
+        ([-4], 16, TensorProto.FLOAT, "a dim cannot be negative"),
+        ([4], 16, 77, "has the element type 77"),
     ],
 )
 def test_constant_of_other_bytes(dims: list[int], size: int, kind: int, says: str):

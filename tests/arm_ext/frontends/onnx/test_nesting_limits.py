@@ -71,8 +71,8 @@ CALLS = {
     ),
     "in a branch": ([inside_branch()], "F", "function 'F' calls itself"),
     "without being called": ([*chained(1), function("F", call("F"))], "F1", "function 'F' calls itself"),
-    "2^40 nodes": (doubling(40), "F40", "nodes with its functions written out, and 50000 can be compiled"),
-    "3000 deep": (chained(3000), "F3000", f"calls others inside each other, {MOST_NESTED + 1} of them"),
+    "2^40 nodes": (doubling(40), "F40", "nodes with its functions inlined; at most 50000 can be compiled"),
+    "3000 deep": (chained(3000), "F3000", f"calls functions nested {MOST_NESTED + 1} deep"),
 }
 
 
@@ -117,7 +117,7 @@ def test_branches_inside_branches(tmp_path: Path):
     for _ in range(200):
         graph = message(1, message(5, message(6, graph)))  # a node, its attribute, and the graph that this is
     (tmp_path / "m.onnx").write_bytes(b"\x08\x09" + message(7, graph))
-    with pytest.raises(ModelError, match="stand deeper inside each other than protobuf reads"):
+    with pytest.raises(ModelError, match="nested deeper than protobuf can read"):
         import_onnx(tmp_path / "m.onnx")
 
 
@@ -134,9 +134,7 @@ def test_branches_too_deep_in_a_model_made_in_memory(typed: bool):
     deep = nested(32)
     if not typed:
         untyped(deep.graph)
-    with pytest.raises(
-        ModelError, match=r"stand deeper inside each other than protobuf reads.* let a Where choose"
-    ):
+    with pytest.raises(ModelError, match=r"nested deeper than protobuf can read.* let a Where choose"):
         import_onnx(deep)
 
 
@@ -144,7 +142,7 @@ def test_branches_in_a_function_that_branches_call():
     inner = nested(17).graph.node
     body = helper.make_function("f", "F", ["x", "c"], ["y"], inner, OPSETS)
     deep = nested(17, helper.make_node("F", ["x", "c"], ["b0"], domain="f"), [body])
-    with pytest.raises(ModelError, match="its functions written out, stand deeper"):
+    with pytest.raises(ModelError, match="its inlined functions, are nested deeper"):
         import_onnx(deep)
 
 
@@ -170,8 +168,8 @@ def loop(rounds: int | None) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("rounds", "says"),
     [
-        (2**62, "it has 4611686018427387904 rounds, and 16777216 can be compiled"),
-        (None, "its condition is always true: it has no end"),
+        (2**62, "it has 4611686018427387904 iterations; at most 16777216 can be compiled"),
+        (None, "its condition is always true: it never ends"),
     ],
 )
 def test_loops_without_end(rounds: int | None, says: str):

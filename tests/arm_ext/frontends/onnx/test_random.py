@@ -116,7 +116,7 @@ def test_numbers_of_a_seed_have_one_size(tmp_path: Path, shape: str):
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "b"
     with pytest.raises(
         UsageError,
-        match=r"RandomNormalLike node 'noise' draws follows from 'n' in shapes.*--random zeros or input",
+        match=r"RandomNormalLike node 'noise' depends on 'n' in shapes.*--random zeros or input",
     ):
         arm_ext.compile(model, "host", tmp_path / "p", shapes={"x": shape}, random="seed=0")
 

@@ -197,5 +197,5 @@ def test_every_step_counts_as_a_layer_of_halves():
 
 
 def test_an_unknown_activation_is_named():
-    with pytest.raises(ModelError, match=r"RNN \(1x\): cell \(its activation Mish is not among Relu"):
+    with pytest.raises(ModelError, match=r"RNN \(1x\): cell \(its activation is Mish; supported are Relu"):
         import_onnx(recurrent("RNN", activations=["Mish"]))

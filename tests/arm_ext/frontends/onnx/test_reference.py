@@ -14,7 +14,9 @@ from arm_ext.frontends.onnx import reference
 from arm_ext.frontends.onnx.weights import Serialised
 
 SHAPE = (1, 9)
-SAYS = "onnxruntime was ended after 0.2 s, .*in Loop node 'no end': give the loop a largest number of rounds"
+SAYS = (
+    "onnxruntime was ended after 0.2 s, .*in Loop node 'no end': give the loop a maximum number of iterations"
+)
 
 
 @pytest.fixture

@@ -32,11 +32,11 @@ def test_values_are_at_their_indices(indices: object):
 @pytest.mark.parametrize(
     ("indices", "says"),
     [
-        ([0, 9, 7], r"has the index \[9\], and its dims are \[3, 3\]"),
+        ([0, 9, 7], r"has the index \[9\], which is out of range of its dims \[3, 3\]"),
         ([[0, 0], [1, 3], [2, 1]], r"has the index \[1, 3\]"),
         ([0, -1, 7], r"has the index \[-1\]"),
         ([0, 5], "has 3 values and indices of the shape"),
-        ([0, 5, 5], "has an index twice"),
+        ([0, 5, 5], "has two values of the same index"),
     ],
 )
 def test_indices_that_contradict_the_dims_are_refused_by_the_name(indices: object, says: str):

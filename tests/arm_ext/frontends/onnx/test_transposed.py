@@ -42,5 +42,5 @@ def test_output_shape(shape: list[int], attributes: dict[str, object]):
 def test_beyond_reach():
     model = transposed([20, 20]).build()
     set_output_shapes(model, [np.zeros((1, 5, 20, 20), np.float32)])
-    with pytest.raises(ModelError, match="is beyond what its data reach, by 15"):
+    with pytest.raises(ModelError, match="exceeds the largest possible output by 15"):
         import_onnx(model)

@@ -227,19 +227,17 @@ def test_hostile_trees():
     assert "node 1 of tree 3 has the true child 77, which its tree does not have" in broken(
         nodes_truenodeids=(1, 77)
     )
-    assert "node 0 of tree 3 is the first of its tree and the child of another" in broken(
-        nodes_truenodeids=(1, 0)
-    )
+    assert "node 0 of tree 3 is the root of its tree and also a child" in broken(nodes_truenodeids=(1, 0))
     assert "node 1 of tree 3 is the child of 2 nodes" in broken(nodes_truenodeids=(1, 1))
     assert "node 2 of tree 3 is the child of 2 nodes" in broken(nodes_falsenodeids=(1, 2))
-    assert "node 0 of tree 3 compares feature 2, and the data have 2 columns" in broken(
+    assert "node 0 of tree 3 compares feature 2, but the data has 2 columns" in broken(
         nodes_featureids=(0, 2)
     )
     assert "compares feature -1" in broken(nodes_featureids=(0, -1))
-    assert "node 3 of tree 3 is there twice" in broken(nodes_nodeids=(4, 3))
-    assert "the mode 'BRANCH', which is none of BRANCH_LEQ" in broken(nodes_modes=(0, "BRANCH"))
+    assert "node 3 of tree 3 is defined twice" in broken(nodes_nodeids=(4, 3))
+    assert "the mode 'BRANCH'; supported are BRANCH_LEQ" in broken(nodes_modes=(0, "BRANCH"))
     assert "a weight is of node 9 of tree 3, which does not exist" in broken(weights_nodeids=(0, 9))
-    assert "node 2 of tree 3 has a weight of result 1, and there are 1" in broken(weights_ids=(0, 1))
+    assert "node 2 of tree 3 has a weight of result 1, but there are 1 results" in broken(weights_ids=(0, 1))
     assert "node 3 of tree 3 has 2 weights of result 0; add them up" in broken(weights_nodeids=(0, 3))
 
 
@@ -247,10 +245,10 @@ def test_lists_of_different_lengths():
     found = grown(1, 2, 2, ragged=0, missing=0)
     found.nodes["featureids"].pop()
     message = refused(regressor(found, (1, 2)))
-    assert "its nodes_featureids has 6 entries, and nodes_treeids has 7" in message
+    assert "its nodes_featureids has 6 entries, but nodes_treeids has 7" in message
     found = grown(1, 2, 2, ragged=0)
     found.weights["weights"].pop()
-    assert "its target_weights has 3 entries, and target_treeids has 4" in refused(regressor(found, (1, 2)))
+    assert "its target_weights has 3 entries, but target_treeids has 4" in refused(regressor(found, (1, 2)))
 
 
 def chain(length: int) -> Grown:
@@ -266,15 +264,13 @@ def chain(length: int) -> Grown:
 
 def test_a_chain_of_nodes_has_a_limit():
     same(regressor(chain(300), (ROWS, 2)), data(ROWS, 2))
-    assert "tree 0 is deeper than 10000 levels, which is the limit" in refused(
-        regressor(chain(10_000), (1, 2))
-    )
+    assert "tree 0 is deeper than 10000 levels, the maximum" in refused(regressor(chain(10_000), (1, 2)))
 
 
 def test_scores_that_are_not_defined():
     some = classifier(grown(2, 2, 2, 3), (1, 2), (0, 1, 2))
     assert "no tree has a weight of class 2 in each leaf" in refused(some)
     bases = classifier(grown(2, 2, 2, 2, only=0), (1, 2), (0, 1), base_values=[0.1, 0.2])
-    assert "2 base_values and weights of class 0 alone" in refused(bases)
+    assert "2 base_values, but all its weights are of class 0" in refused(bases)
     least = regressor(grown(2, 2, 2, 3), (1, 2), 3, aggregate_function="MIN")
     assert "no tree has a weight of result 2 in each leaf, and nothing has no min" in refused(least)

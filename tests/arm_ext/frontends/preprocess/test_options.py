@@ -185,21 +185,21 @@ def test_the_manifest_has_the_frame_and_the_labels(tmp_path: Path, capsys: pytes
 BAD_FILES = {
     "image: {}": "image: unknown key",
     "inputs: {x: {frame: [8, 8, 3], step: []}}": "inputs.x.step: unknown key",
-    "inputs: {x: {steps: []}}": "inputs.x: expected frame: [height, width, channels], or frames: ",
-    "inputs: {x: {frame: [8, 8, 3], frames: [[8, 8, 3]]}}": "inputs.x: expected frame: [height, width, channels], or ",
+    "inputs: {x: {steps: []}}": "inputs.x: expected `frame: [height, width, channels]`, or `frames:` ",
+    "inputs: {x: {frame: [8, 8, 3], frames: [[8, 8, 3]]}}": "inputs.x: expected `frame: [height, width, channels]`, ",
     "inputs: {x: {frame: [8, 8, '3']}}": "inputs.x.frame[2]: input should be a valid integer",
     "inputs: {x: {frame: [8, 8]}}": "inputs.x.frame: list should have at least 3 items",
     "inputs: {x: {frame: [8, 8, 3], steps: [resize: {mode: cubic}]}}": "inputs.x.steps[0].resize.mode: input should "
     "be 'linear' or 'nearest'",
-    "inputs: {x: {frame: [8, 8, 3], steps: [{crop: {size: [4, 4]}, resize: {}}]}}": "inputs.x.steps[0]: a step has one "
-    "key of crop, resize, channels, normalize, quantize",
+    "inputs: {x: {frame: [8, 8, 3], steps: [{crop: {size: [4, 4]}, resize: {}}]}}": "inputs.x.steps[0]: a step must "
+    "have exactly one of the keys crop, resize, channels, normalize, quantize",
     "inputs: {x: {frame: [8, 8, 3], steps: [resize: ]}}": "inputs.x.steps[0]: resize has no value",
     "inputs: {x: {frame: [8, 8, 3], steps: [normalize: {std: 0}]}}": "inputs.x.steps[0].normalize.std",
     "outputs: {y: [top_k: {k: 0}]}": "outputs.y[0].top_k.k: input should be greater than 0",
     "inputs: {x: {frame: [1099511627776, 8, 3]}}": "inputs.x.frame[0]: input should be less than or equal to",
     "inputs: {x: {frame: [65536, 65536, 3]}}": "inputs.x.frame: a frame of 12,884,901,888 samples; at most ",
     f"inputs: {{x: {{frame: [{'9' * 5000}, 8, 3]}}}}": "not YAML: Exceeds the limit",
-    "inputs: {}\ninputs: {}": "not YAML: the key 'inputs' stands twice",
+    "inputs: {}\ninputs: {}": "not YAML: the key 'inputs' appears twice",
     "? [1, 2]\n: 3": "not YAML",
     "a: 2020-13-45": "not YAML: month must be",
     "[1, 2": "not YAML",
@@ -245,8 +245,8 @@ def named(name: str, *steps: object, **outputs: object) -> Preprocess:
 
 
 MISFITS = [
-    (named("image"), "inputs.image: the model has no such name, but x"),
-    (named("x", scores=[]), "outputs.scores: the model has no such name, but y, z"),
+    (named("image"), "inputs.image: the model has no such name; it has x"),
+    (named("x", scores=[]), "outputs.scores: the model has no such name; it has y, z"),
     (
         spec([9, 7, 4]),
         "inputs.x: its steps give 4 channels, which do not fit the model's x float32[1, 3, 9, 7]",

@@ -92,7 +92,7 @@ def while_program(first: int, bound: int, direction: str = "LT", step: int = 1) 
     ids=["up", "down", "one more"],
 )
 def test_a_loop_of_more_rounds_than_can_be_run(program: bytes):
-    with pytest.raises(ModelError, match=f"stablehlo.while node.*more than {MOST_ROUNDS} rounds"):
+    with pytest.raises(ModelError, match=f"stablehlo.while node.*more than {MOST_ROUNDS} iterations"):
         import_stablehlo(program, "m")
 
 

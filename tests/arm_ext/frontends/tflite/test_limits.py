@@ -120,8 +120,8 @@ CASES: dict[str, tuple[str, list[object], list[Shape], dict[str, object], str]] 
         {"axis": 0, "num": 5},
         "Num is 5, and must be the 2 of the axis",
     ),
-    "input": ("ABS", [(2**31 - 1, 2**31 - 1)], [(2**31 - 1, 2**31 - 1)], {}, "take 48 EiB to draw samples"),
-    "negative": ("ABS", [(-4,)], [(-4,)], {}, "no size can be negative"),
+    "input": ("ABS", [(2**31 - 1, 2**31 - 1)], [(2**31 - 1, 2**31 - 1)], {}, "need 48 EiB for the samples"),
+    "negative": ("ABS", [(-4,)], [(-4,)], {}, "a size cannot be negative"),
     "broadcast": ("ADD", [(2**20, 1), (1, 2**21)], [(2**20, 2**21)], {}, "takes 8 TiB"),
 }
 
@@ -153,6 +153,6 @@ def test_scales(tmp_path: Path, scale: float):
     m.op("ABS", [m.take("int8", 4, scale=scale)], [m.tensor("int8", 4, scale=0.1)])
     (tmp_path / "model.tflite").write_bytes(m.build())
     with pytest.raises(
-        ModelError, match=f"tensor 't0' has the scale {scale}, and a scale must be finite and above 0"
+        ModelError, match=f"tensor 't0' has the scale {scale}; a scale must be finite and above 0"
     ):
         import_tflite(tmp_path / "model.tflite")

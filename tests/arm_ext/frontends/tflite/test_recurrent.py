@@ -162,5 +162,5 @@ def test_quantised_data_are_refused(tmp_path: Path):
     _rnn(_in_8_bits)(m, x)
     path = tmp_path / "model.tflite"
     path.write_bytes(m.build())
-    with pytest.raises(ModelError, match="its data are quantised; only float data are supported"):
+    with pytest.raises(ModelError, match="its data is quantised; only float data is supported"):
         import_tflite(path)

@@ -165,13 +165,13 @@ _HOSTILE: dict[Callable[[Files, Path], Files], str | None] = {
     pickled_weight: "'linear.bias' is a Python object, stored as a pickle",
     pickled_constant: "'lifted' is a Python object",
     pickled_weights_of_old: "data/weights/model.pt in it is a pickle",
-    expression: 'a size in it is no arithmetic of sizes: "open',
-    name_of_a_value: 'a name in it is no identifier: "k=open',
+    expression: 'a size in it is not an arithmetic expression: "open',
+    name_of_a_value: 'a name in it is not an identifier: "k=open',
     guard: None,
-    function_of_python: "a node calls 'torch.os.system', no operator of PyTorch's",
+    function_of_python: "a node calls 'torch.os.system', which is not an operator of PyTorch",
     operator_that_writes_a_file: "a node calls 'torch.ops.aten.from_file.default'",
-    path_of_a_buffer: "holds more than a module's path",
-    module_of_an_enumeration: "keys of its inputs or outputs are no strings",
+    path_of_a_buffer: "is not a valid module path",
+    module_of_an_enumeration: "keys of its inputs or outputs are neither strings",
 }
 
 
@@ -275,10 +275,10 @@ def test_a_compressed_archive_is_refused(saved: Files, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sizes": [{"as_int": 2**40}]}, "does not lie in its file"),
-        ({"strides": [{"as_int": 2**60}]}, "does not lie in its file"),
+        ({"sizes": [{"as_int": 2**40}]}, "exceeds its file"),
+        ({"strides": [{"as_int": 2**60}]}, "exceeds its file"),
         ({"strides": [{"as_int": -1}]}, "has sizes"),
-        ({"storage_offset": {"as_int": 1}}, "does not lie in its file"),
+        ({"storage_offset": {"as_int": 1}}, "exceeds its file"),
         ({"sizes": [{"as_int": "4"}]}, "SymInt.as_int is"),
         ({"sizes": [{"as_int": 2**70}]}, "SymInt.as_int is"),
         ({"dtype": 99}, "99 is not a valid ScalarType"),

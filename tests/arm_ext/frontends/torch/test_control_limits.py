@@ -52,9 +52,7 @@ def counting(
 def test_branches_inside_each_other(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(control_limits, "MOST_NESTED", 4)
     control_limits.check_control_flow(program(conds(4)), {})
-    with pytest.raises(
-        ModelError, match=r"^cond node 'cond' has branches and loops inside each other, 5 of them"
-    ):
+    with pytest.raises(ModelError, match=r"^cond node 'cond' has branches and loops nested at least 5 deep"):
         import_torch(program(conds(5)))
 
 
@@ -75,7 +73,7 @@ def test_more_of_them_than_torch_exports():
 )
 def test_a_loop_of_more_rounds_than_can_be_run(loop: Callable[[Tensor], Tensor]):
     with pytest.raises(
-        ModelError, match=f"^while_loop node 'while_loop': it has more than {MOST_ROUNDS} rounds"
+        ModelError, match=f"^while_loop node 'while_loop': it has more than {MOST_ROUNDS} iterations"
     ):
         import_torch(program(loop))
 
@@ -85,7 +83,7 @@ def test_a_loop_whose_condition_is_always_true():
         (y,) = torch.while_loop(lambda y: torch.ones((), dtype=torch.bool), lambda y: (y * 1.5,), (x,))
         return y
 
-    with pytest.raises(ModelError, match=r"its condition is always true: it has no end"):
+    with pytest.raises(ModelError, match=r"its condition is always true: it never ends"):
         import_torch(program(loop))
 
 

@@ -81,13 +81,13 @@ def test_arguments_by_name_nested_and_no_tensors() -> None:
     expected, _ = imported.reference(inputs)
     for found, wanted in zip(run_on_host(imported.mod, inputs), expected, strict=True):
         assert np.array_equal(found, wanted)
-    with pytest.raises(UsageError, match=r"example_inputs do not fit Named\.forward"):
+    with pytest.raises(UsageError, match=r"example_inputs do not match Named\.forward"):
         export_module(Named().eval(), {"ids": torch.ones(3), "other": 1})
 
 
 @pytest.mark.parametrize("examples", [(), (torch.randn(3), 2)])
 def test_examples_that_forward_does_not_take_are_refused(examples: tuple[object, ...]) -> None:
-    with pytest.raises(UsageError, match=r"example_inputs do not fit ReLU\.forward: .*argument"):
+    with pytest.raises(UsageError, match=r"example_inputs do not match ReLU\.forward: .*argument"):
         export_module(nn.ReLU().eval(), examples)
 
 
@@ -99,7 +99,7 @@ def test_what_is_no_module_and_a_module_without_examples_are_refused() -> None:
     with pytest.raises(UsageError, match="must be a tuple or a dict of forward's arguments, not a Tensor"):
         export_module(nn.ReLU().eval(), torch.randn(3))  # type: ignore[arg-type]
     with pytest.raises(
-        UsageError, match=r"a ReLU is no model file .* a torch\.nn\.Module needs example_inputs"
+        UsageError, match=r"a ReLU is neither a model file .* a torch\.nn\.Module needs example_inputs"
     ):
         import_model(nn.ReLU().eval())
 

@@ -67,6 +67,6 @@ def test_negative_places_count_from_the_end():
 def test_a_length_out_of_a_tensor_is_refused():
     program = torch.export.export(Begin(), (torch.randn(SHAPE), torch.tensor([3])))
     with pytest.raises(
-        ModelError, match=r"slice.* cannot be imported: the length of a slice follows from the data"
+        ModelError, match=r"slice.* cannot be imported: the length of a slice depends on data"
     ):
         import_torch(program)
