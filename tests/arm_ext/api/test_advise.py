@@ -148,7 +148,7 @@ def test_changes_of_a_program_of_torch_are_measured(of_torch: AdviceReport) -> N
     assert 0.01 < silu.gain < silu.at_most
     assert silu.error is not None
     assert silu.error > 0
-    assert (set(border.sources), border.estimated) == ({"conv2d", "silu"}, None)
+    assert (set(border.sources), border.estimated) == ({"first/conv2d", "silu"}, None)
     assert border.gain is not None
     assert border.gain > 0.01
     assert border.error is not None
