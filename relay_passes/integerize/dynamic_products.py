@@ -6,12 +6,14 @@
     conv2d(astype(q) - z, W), 1 x 1        →    linear_dynamic(q, z, W)
     conv2d(astype(q) - z, W)               →    conv_dynamic(q, z, W)       padded with z
     conv2d(astype(q) - z, W), depthwise    →    astype(conv2d(f32(astype(q) - z), f32(W)))
+    astype(matmul(q, W) + c)               →    astype(linear_dynamic(q, 0, W) + c)       so do convolutions
     astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
 
 The left sides are emitted for ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger, and for TFLite's hybrid
-operators. z and s are constants, or computed at run time per row or per tensor; a missing z is 0. uint8 weights minus
-their zero point may need nine bits, and are then int16. The different order of scales changes results by a unit in the
-last place. Depthwise convolutions sum few products, so that float32 is exact.
+operators; that of the last by `integerize`, for products whose result nothing quantises. z and s are constants, or
+computed at run time per row or per tensor; a missing z is 0. uint8 weights minus their zero point may need nine bits,
+and are then int16. The different order of scales changes results by a unit in the last place. Depthwise convolutions
+sum few products, so that float32 is exact.
 """
 
 import math
@@ -23,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Var
-from tvm.relax.analysis import remove_all_unused
+from tvm.relax.analysis import free_vars, remove_all_unused
 
 from relay_passes.fusion.epilogue_steps import operator_of
 from relay_passes.integerize.numerics import Routine
@@ -64,6 +66,7 @@ _FLOAT = "float32"
 _REACH = 255
 _LARGEST_SUM = 2**31 - 1
 _EXACT_IN_FLOAT = 2**24
+_PRODUCTS = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d")
 _LAYOUTS = {"relax.nn.conv1d": ("NWC", "OWI"), "relax.nn.conv2d": ("NHWC", "OHWI")}
 
 
@@ -130,6 +133,7 @@ class _DynamicProductRewriter:
     ) -> None:
         self._builder, self._linear, self._convolution, self._matmul = builder, linear, convolution, matmul
         self._values = {b.var: b.value for b in bindings_of(func) if isinstance(b, relax.VarBinding)}
+        self._to_float = _converted_sums(func, self._values)
         self._products: set[Var] = set()
         self._floats: dict[Var, Var] = {}
         self.applied: list[Names] = []
@@ -147,7 +151,7 @@ class _DynamicProductRewriter:
         call = binding.value
         match operator_of(call):
             case "relax.matmul" | "relax.nn.conv1d" | "relax.nn.conv2d" if (
-                data := self._data(call)
+                data := self._data(binding)
             ) is not None:
                 yield from self._product(binding, data)
             case "relax.matmul" if (pair := self._pair(call)) is not None:
@@ -164,11 +168,13 @@ class _DynamicProductRewriter:
             case _:
                 yield binding
 
-    def _data(self, call: Call) -> _Data | None:
+    def _data(self, binding: relax.VarBinding) -> _Data | None:
         """Return the data of a product of 8-bit integers by constants; None for other products."""
-        data, weight = call.args
-        if not isinstance(weight, GenericConst) or "int" not in str(call.ty.dtype):
+        data, weight = binding.value.args
+        if not isinstance(weight, GenericConst) or "int" not in str(binding.value.ty.dtype):
             return None
+        if binding.var in self._to_float and str(data.ty.dtype) in _8_BIT:
+            return _Data(data, relax.const(np.array(0, np.int32)))
         return self._centred(data)
 
     def _pair(self, call: Call) -> tuple[_Data, _Data] | None:
@@ -309,6 +315,33 @@ class _DynamicProductRewriter:
     def _bound(self, call: Call, names: Names) -> relax.VarBinding:
         call = with_source(self._builder.normalize(call), names)
         return relax.VarBinding(relax.DataflowVar("lv", call.ty), call)
+
+
+def _converted_sums(func: relax.Function, values: Mapping[Var, Expr]) -> set[Var]:
+    """Return the int32 products that are only converted to float32, perhaps after the addition of a constant."""
+    readers: dict[Var, list[Var]] = {}
+    for var, value in values.items():
+        for read in free_vars(value):
+            readers.setdefault(read, []).append(var)
+
+    def is_converted(var: Var) -> bool:
+        return operator_of(values[var]) == "relax.astype" and str(var.ty.dtype) == _FLOAT
+
+    found = set()
+    for var, value in values.items():
+        last = var
+        if operator_of(value) not in _PRODUCTS or str(var.ty.dtype) != "int32":
+            continue
+        (reader, *others) = readers.get(last) or [var]
+        if (
+            not others
+            and operator_of(values[reader]) == "relax.add"
+            and isinstance(values[reader].args[1], GenericConst)
+        ):
+            last = reader
+        if (reads := readers.get(last)) and all(map(is_converted, reads)):
+            found.add(var)
+    return found
 
 
 def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:

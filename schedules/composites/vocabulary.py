@@ -107,6 +107,7 @@ LINEAR_DYNAMIC = CompositeSpec(
     constant_operands=(2,),
     dtypes=_8_BIT,
     epilogue=(
+        EpilogueStep("offset", "relax.add", operand="constant", broadcast="per-channel"),
         replace(_CAST, to=("float32",), required=True),
         EpilogueStep("row_scale", "relax.multiply", operand="tensor", broadcast="per-row"),
         EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="per-channel"),

@@ -59,6 +59,7 @@ class Case:
         steps: Sequence[str] = (),
         nine_bits: bool = False,
         constant_zero: bool = False,
+        offset: bool = False,
         sums: bool = False,
         window: "Window | None" = None,
     ) -> None:
@@ -67,6 +68,8 @@ class Case:
         info, self.window = np.iinfo(dtype), window
         self.inputs: list[Array] = [rng.integers(info.min, info.max + 1, x_shape).astype(dtype)]
         self.zero = np.asarray(rng.integers(info.min, info.max + 1, () if constant_zero else one), np.int32)
+        if constant_zero and window is not None and any(window.pads):
+            self.zero = np.int32(0)  # with another one `dynamic_products` pads the data before
         self.constants: list[Array] = [self.zero] if constant_zero else []
         if not constant_zero:
             self.inputs.append(self.zero)
@@ -78,6 +81,12 @@ class Case:
         epilogue = (
             [] if sums else [Step("cast"), Step("row_scale", self._input(rng.uniform(1e-3, 1e-2, one)))]
         )
+        if offset:
+            # More bits than float32 has.
+            self.constants.append(rng.integers(-(2**28), 2**28, columns, np.int32))
+            acc = acc + self.constants[-1]
+            held = Operand((columns,), "int32", "constant", len(self.constants) - 1)
+            epilogue.insert(0, Step("offset", held))
         if scaled and not sums:
             epilogue.append(Step("scale", self._constant(rng.uniform(1e-3, 1e-2, columns))))
         for name in steps:

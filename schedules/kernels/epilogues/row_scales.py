@@ -3,8 +3,9 @@
 
     y[m, n] = fma(float(acc[m, n] - z[m] * sum over k of w[k, n]) * s[m], scale[n], bias[n]), then the float epilogue
 
-The zero point's contribution is subtracted from the sums, since q - z needs nine bits. The result of composites without
-a scale is the int32 sums. See `schedules.numerics.qdq.dynamic`.
+With a constant z, an offset[n] may be added to the sums. The zero point's contribution is subtracted from the sums,
+since q - z needs nine bits. The result of composites without a scale is the int32 sums. See
+`schedules.numerics.qdq.dynamic`.
 """
 
 import math
@@ -32,7 +33,7 @@ CONVOLUTION = ("arm.conv2d_dynamic", "arm.conv2d_dynamic_sums")
 
 DYNAMIC = (*LINEAR, *CONVOLUTION)
 
-CAST, ROW_SCALE, SCALE = "cast", "row_scale", "scale"
+OFFSET, CAST, ROW_SCALE, SCALE = "offset", "cast", "row_scale", "scale"
 """Steps of the dequantisation; all later steps are the float epilogue."""
 
 INSTRUCTIONS = 4.0
@@ -83,6 +84,12 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
         return "accumulators become another dtype", dtype, workload.output_dtype
     if workload.composite in LINEAR and len(weight.shape) != 2:
         return "weights are batched", "2 dimensions", str(weight.shape)
+    if workload.step(OFFSET) is not None and zero_point.kind != "constant":
+        return (
+            "a constant is added to sums with a zero point of run time",
+            "a constant zero point",
+            zero_point.kind,
+        )
     if math.prod(x.shape) == 0 or math.prod(workload.output_shape) == 0:
         return "a dimension is 0", "1 or more", str(x.shape)
     by_row = rows if workload.composite in LINEAR and zero_point.kind == "input" else 1
@@ -98,7 +105,7 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
 def read(workload: Workload, flip: int) -> RowScales:
     """Return the epilogue of a workload that `misfit` accepts."""
     scale = workload.step(ROW_SCALE)
-    steps = tuple(step for step in workload.epilogue if step.name not in (CAST, ROW_SCALE, SCALE))
+    steps = tuple(step for step in workload.epilogue if step.name not in (OFFSET, CAST, ROW_SCALE, SCALE))
     return RowScales(
         workload.operands[1],
         None if scale is None else scale.operand,
@@ -110,7 +117,9 @@ def read(workload: Workload, flip: int) -> RowScales:
 def columns_of(
     workload: Workload, constants: Sequence[Array], weights: Array, flip: int
 ) -> tuple[Array, Array, Array]:
-    """Return, per column, the weight sum (int32, times a constant zero point), the scale and the bias (float32).
+    """Return, per column, what is subtracted from sums (int32), the scale and the bias (float32).
+
+    That is the weight sum, times the zero point and less the offset if the zero point is a constant.
 
     Args:
         workload: A workload of `DYNAMIC`.
@@ -119,14 +128,14 @@ def columns_of(
         flip: See the attribute of `RowScales`.
     """
 
-    def values(name: str, default: float) -> Array:
+    def values(name: str, default: float, dtype: str = "float32") -> Array:
         step = workload.step(name)
         value = np.array(default) if step is None or step.operand is None else constants[step.operand.index]
-        return np.array(np.broadcast_to(value.astype(np.float32).ravel(), len(weights)))
+        return np.array(np.broadcast_to(value.astype(dtype).ravel(), len(weights)))
 
     sums, zero = weights.sum(1, dtype=np.int64), workload.operands[1]
     if zero.kind == "constant":
-        sums = sums * (int(constants[zero.index].item()) - flip)
+        sums = sums * (int(constants[zero.index].item()) - flip) - values(OFFSET, 0, "int64")
     return sums.astype(np.int32), values(SCALE, 1.0), values("bias", 0.0)
 
 

@@ -102,6 +102,65 @@ def test_becomes_one_composite_of_the_same_value(
     )
 
 
+def sums_as_floats(*, window: tuple[int, int] | None, groups: int = 1, offset: bool, shared: bool = False):
+    """Return a product of constants and uint8 data whose sums become floats, without `astype(q) - z`.
+
+    Args:
+        window: Kernel of a convolution; None for a matrix product.
+        groups: Of the convolution.
+        offset: Whether a constant is added to the sums.
+        shared: Whether the sums are an output, too.
+    """
+    net = Net(3)
+    shape = (ROWS, 8) if window is None else (2, 7, 9, 8)
+    q = tensor("q", *shape, dtype="uint8")
+    w = net.rng.integers(-128, 128, (8, 16) if window is None else (16, *window, 8 // groups)).astype(np.int8)
+
+    def body() -> relax.Expr:
+        layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_dtype": "int32"}
+        total = (
+            op.matmul(q, relax.const(w), out_dtype="int32")
+            if window is None
+            else op.nn.conv2d(q, relax.const(w), strides=[2, 1], padding=[1, 0], groups=groups, **layouts)
+        )
+        sums = y = net.emit("node", total)
+        if offset:
+            y = net.emit(
+                "node", op.add(y, relax.const(net.rng.integers(-(2**27), 2**27, 16).astype(np.int32)))
+            )
+        y = net.emit("node", op.multiply(net.emit("node", op.astype(y, "float32")), net.const(16)))
+        y = net.emit("node", op.nn.relu(net.emit("node", op.add(y, net.const(16)))))
+        return net.emit("node", op.add(y, op.astype(op.bitwise_not(sums), "float32"))) if shared else y
+
+    return net.module([q], body)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize(
+    ("window", "groups", "expected"),
+    [
+        (None, 1, "arm.linear_dynamic"),
+        ((3, 2), 1, "arm.conv2d_dynamic"),
+        ((3, 3), 2, "arm.conv2d_dynamic"),
+        ((1, 1), 1, "arm.conv2d_dynamic"),
+    ],
+)
+def test_sums_that_become_floats_are_one_composite_of_the_same_value(
+    window: tuple[int, int] | None, groups: int, expected: str, offset: bool
+):
+    before = sums_as_floats(window=window, groups=groups, offset=offset)
+    after = rewritten(before)
+    assert composites(after) == [f"{expected}{' offset' * offset} cast scale bias relu"]
+    (param,) = before["main"].params
+    q = np.random.default_rng(4).integers(0, 256, [int(n) for n in param.ty.shape]).astype(np.uint8)
+    np.testing.assert_array_equal(*(run_on_host(mod, [q])[0] for mod in (before, after)))
+
+
+def test_sums_that_others_read_stay():
+    before = sums_as_floats(window=None, offset=True, shared=True)
+    assert rewritten(before) is before
+
+
 def product_of_two(zero_dtype: str = "uint8", zero_shape: Sequence[int] = ()) -> tvm.IRModule:
     """The dequantised product of two run-time tensors."""
     net = Net(3)

@@ -168,7 +168,7 @@ def test_weights_with_a_scale_for_each_block_are_refused(tmp_path: Path):
     m.op("FULLY_CONNECTED", [m.take("float32", 1, 8), w], [m.tensor("float32", 1, 4, name="y")])
     m.tensors[w].type = tflite.TensorType.INT4
     m.buffers[m.tensors[w].buffer].data = list(range(16))
-    with pytest.raises(ModelError, match=r"FULLY_CONNECTED node 'y' .*a scale for each block of a row"):
+    with pytest.raises(ModelError, match=r"FULLY_CONNECTED node 'y' .*one scale for each block of a row"):
         load(tmp_path, m.build())
 
 

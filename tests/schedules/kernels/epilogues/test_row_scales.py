@@ -33,6 +33,17 @@ CASES = (
     Case((1,), 9, 31, constant_zero=True, nine_bits=True, steps=("bias", "relu")),
     Case((1, 7, 9), 8, 9, dtype="uint8", window=Window((3, 3), pads=(1, 1, 1, 1)), steps=("bias",)),
     Case((2, 8, 7), 5, 7, nine_bits=True, window=Window((3, 2), (2, 1), (1, 2), (1, 0, 2, 1))),
+    Case((7,), 31, 9, constant_zero=True, offset=True, steps=("bias", "relu")),
+    Case(
+        (1, 7, 9),
+        8,
+        9,
+        constant_zero=True,
+        offset=True,
+        dtype="uint8",
+        window=Window((3, 3), pads=(1, 1, 1, 1)),
+    ),
+    Case((9,), 40, 31, constant_zero=True, offset=True, nine_bits=True, dtype="uint8", steps=("residual",)),
     Case((1, 9, 9), 6, 8, nine_bits=True, sums=True, window=Window((3, 3), pads=(1, 1, 1, 1), groups=2)),
 )
 
