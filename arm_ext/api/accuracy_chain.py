@@ -234,7 +234,7 @@ class SearchedChain(Chain):
 
     @abstractmethod
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return the judge that measures such models on the samples."""
+        """Return the judge of models that `choices` builds: it measures them on the samples."""
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
         """Return the choice, extended by information that users of this format need to apply it."""

@@ -197,7 +197,7 @@ class LayerErrors:
             )
 
     def _read(self) -> tuple[float | None, str]:
-        """Return the minimum SQNR that this layer's own error causes in a product, and the product's name."""
+        """Return the lowest SQNR to which this layer's error leads in a node that reads it, and that node's name."""
         found = (
             (round(self.channels.sqnr_db(reader.power), 2), reader.name) for reader in self.layer.readers
         )

@@ -67,12 +67,12 @@ its width; returns the function that emits the sum of a tile."""
 
 
 class RegisterTile(NamedTuple):
-    """A size of register tile, with the contiguous segments of a row.
+    """The size of a register tile, and the contiguous pieces of which a row of A consists in memory.
 
     Attributes:
         rows: Number of rows.
         vectors: Number of vectors of columns.
-        segments: (offset from the row's start, length) of each contiguous piece of a row's k.
+        segments: (offset from the row's start, length) of each of these pieces.
     """
 
     rows: int
