@@ -218,7 +218,7 @@ def _measured(metric: Metric, links: Mapping[str, Outputs]) -> MetricValue:
 
 
 class SearchedChain(Chain):
-    """A chain of a model whose layers can be put back to float, for `--bisect`."""
+    """A chain whose quantised model can be built with some layers in int16 or float, for `--bisect`."""
 
     @abstractmethod
     def check_searched(self) -> None:

@@ -58,8 +58,8 @@ class Values:
         exact: Values in the source model.
         own: Values if this layer alone is quantised, fed with the source's values.
         fake: Values in the quantised model, computed in float.
-        ours: Values that our integers stand for.
-        integers: Our integers before they are dequantised.
+        ours: The integers of the compiled model, dequantised.
+        integers: The integers of the compiled model.
         others: Integers of onnxruntime, told to compute in integers.
     """
 

@@ -59,7 +59,7 @@ class PanelParams:
 
 
 Multiply = Callable[[PanelTilePosition, int, int], tirx.Buffer]
-"""Emits the sum over k of a tile, bias included: (position, rows, width) → float32 [rows][width], flat."""
+"""Emits the sum over k of a tile, bias included: (position, rows, width) → flat float32 buffer [rows][width]."""
 
 BeginTask = Callable[[ir.Expr, int], Multiply]
 """Emits the beginning of a task for a panel, given its first column (counted through all groups' padded columns) and
