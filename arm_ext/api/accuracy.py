@@ -90,7 +90,7 @@ _TAKEN = frozenset({"shapes", "values", "trust", "plugins", "preprocess", "state
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyOptions(Options):
-    """The options of `accuracy`: from `Options` how models are read, `state` and `npu`; and options of its own.
+    """The options of `accuracy`: some of `Options` (how models are read, `state`, `npu`), and those listed below.
 
     Both models get `values`; onnxruntime computes without plug-ins, and so does this machine without their rules and
     kernels. With `state` samples are consecutive steps: each link of the chain goes on from its own states, and a layer
@@ -292,7 +292,7 @@ def _bisected(
 
 @dataclass(kw_only=True)
 class _OnnxChain(SearchedChain):
-    """The chain of an ONNX model in QDQ form.
+    """The models that `accuracy` compares for an ONNX model in QDQ form.
 
     Attributes:
         source: The float model.
@@ -410,7 +410,7 @@ class _OnnxChain(SearchedChain):
         return Choices.of_onnx(matching, partial(with_nodes, matching))
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return the judge that measures such models in onnxruntime, step by step from the source's initial states."""
+        """Return the judge of models that `choices` builds: it runs them in onnxruntime, from the source's states."""
         states = self.states
         stepped = [feed | held for feed, held in zip(feeds, states.exact, strict=True)]
         return Judge.of_onnx(self.name, self.source, stepped, metric, gate.holds, states.pairs)
@@ -474,7 +474,8 @@ class _OnnxChain(SearchedChain):
         exact |= self._exact(exact)
         alone = self._alone(exact | {name: exact[tensor] for name, tensor in self._fed.items()})
         fake = self._fake(feed | states.at("fake"))
-        # Both start from the states of our integers, so that the difference is this step's own error.
+        # onnxruntime starts each step from the states that our integers computed, so that the two differ only by this
+        # step's error.
         others = {} if self._others is None else self._others(feed | states.at("integers"))
         names = [value.name for value in self.instrumented.graph.output]
         ours = dict(zip(names, run(self.inputs(feed)), strict=True))

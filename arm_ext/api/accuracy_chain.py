@@ -218,7 +218,7 @@ def _measured(metric: Metric, links: Mapping[str, Outputs]) -> MetricValue:
 
 
 class SearchedChain(Chain):
-    """A chain of a model whose layers can be put back to float, for `--bisect`."""
+    """A chain whose quantised model can be built with some layers in int16 or float, for `--bisect`."""
 
     @abstractmethod
     def check_searched(self) -> None:
@@ -234,7 +234,7 @@ class SearchedChain(Chain):
 
     @abstractmethod
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return the judge that measures such models on the samples."""
+        """Return the judge of models that `choices` builds: it measures them on the samples."""
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
         """Return the choice, extended by information that users of this format need to apply it."""

@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(kw_only=True)
 class TfliteChain(Chain):
-    """The chain of a TFLite model.
+    """The models that `accuracy` compares for a TFLite model.
 
     Attributes:
         model: The imported model.
@@ -238,7 +238,7 @@ class TfliteChain(Chain):
 
 
 def checked_paths(model: Path, against: object) -> tuple[Path, Path | None]:
-    """Return the files of a chain.
+    """Return the paths of the quantised and of the float TFLite model, None without one.
 
     Raises:
         UsageError: The float model is of another format.

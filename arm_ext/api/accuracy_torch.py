@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(kw_only=True)
 class TorchChain(SearchedChain):
-    """The chain of a program that PT2E quantised.
+    """The models that `accuracy` compares for a program quantised by PT2E.
 
     Attributes:
         model: The imported program.
@@ -257,7 +257,7 @@ class TorchChain(SearchedChain):
         )
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return the judge that measures such programs in torch on the samples."""
+        """Return the judge of programs that `choices` builds: it runs them in torch on the samples."""
         states, source = self.states, self.source
         assert source is not None
 
@@ -297,7 +297,7 @@ class TorchChain(SearchedChain):
 
 
 def _exact_inputs(layers: Sequence[TorchLayer], exact: Mapping[str, Array]) -> Replaced:
-    """Return, to quantise each layer alone, a function that replaces inputs by the float program's values."""
+    """Return a function that replaces layers' inputs by the float program's values, so that each is quantised alone."""
     quantized = {(each.layer.value, each.root) for each in layers}
     values = {name: exact[each.layer.source] for each in layers for name in (each.root, *each.dequantized)}
     return lambda reader, name: None if (reader, name) in quantized else values.get(name)

@@ -61,7 +61,7 @@ class BuildOptions:
         """Check options of `compile` for a target, and return the build options that result.
 
         Raises:
-            UsageError: A name is unknown, or a kernel of the user's is called as one of ours; a plugin or the database
+            UsageError: A name is unknown, or a user's kernel has the name of a built-in one; a plugin or the database
                 cannot be read.
             EnvError: There is an NPU, and the packages that it needs are missing.
         """

@@ -308,7 +308,7 @@ def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _integers(mod: tvm.IRModule) -> Iterator[Names]:
-    """Yield the source nodes of each call of an integer routine (`numerics`)."""
+    """Yield the source nodes of each call of a routine for quantised operators."""
     routines = routines_of(mod)
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):

@@ -175,7 +175,7 @@ class _Prices:
         return found
 
     def on_npu(self, raised: Collection[tuple[str, Precision]]) -> frozenset[str]:
-        """Return the layers whose quantised products, at least, the NPU computes."""
+        """Return the layers of which the NPU computes at least the quantised products."""
         found = self.of(raised)
         nodes = found.on_npu if isinstance(found, DividedEstimate) else frozenset()
         return frozenset(unit.name for unit in self.choices.units if unit.name in nodes)

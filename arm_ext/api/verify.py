@@ -69,7 +69,7 @@ class VerifyReport(BaseModel):
 
     @property
     def equal(self) -> bool:
-        """Whether all runs of all regions are equal."""
+        """Whether no output byte differs in any run of any region."""
         return all(run.equal for region in self.regions for run in region.runs)
 
 

@@ -176,7 +176,7 @@ class BoardSession:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turn an error of a remote call into one of ours; a session that died is closed."""
+        """Raise the error of a remote call as one of this package's errors; close a session that died."""
         if not self._sockets:
             raise EnvError(f"the session with board {self._address.board} has ended; load the model again")
         try:

@@ -2,7 +2,7 @@
 """The command line: one module per command. It parses options and renders results; it makes no decisions.
 
 stdout is the result, stderr the log. Exit codes: 0 done, 1 a finding about the model, 2 usage, 3 environment,
-4 a defect of ours.
+4 a defect of this package.
 """
 
 import errno

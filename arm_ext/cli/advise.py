@@ -151,7 +151,10 @@ def _accelerator(npus: tuple[str, ...] | None, cpu_mhz: float | None, handover_u
 
 
 def _refuse_options_of_other(npu: bool, measured: bool) -> None:
-    """Refuse options that --npu excludes, and those that need --npu; --measure allows both kinds except --output."""
+    """Refuse options for measured builds with --npu, and options of --npu without it.
+
+    With --measure, which allows both kinds, refuse only --output.
+    """
     context = click.get_current_context()
     priced = npu and not measured
     others = _MEASURED if priced else _PRICED

@@ -317,7 +317,7 @@ def _mismatch(near: Diagnostic) -> str:
 
 
 def _short(nodes: Sequence[str]) -> str:
-    """Return the first source nodes of a place, and the number of further ones."""
+    """Return the names of the first of some source nodes, and how many they are if not all are named."""
     return ", ".join(nodes[:_NODES]) + (f" … ({len(nodes)} nodes)" if len(nodes) > _NODES else "")
 
 

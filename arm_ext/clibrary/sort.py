@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that call TVM's runtime to sort; a library has its own sort functions: see files/model.c.
+"""Kernels that sort: calls of TVM's runtime become calls of the C library's own sort functions, in files/model.c.
 
     topk(x, values, indices): call_packed("tvm.contrib.sort.topk", x, values, indices, 3, -1, "both", False)
     →

@@ -90,7 +90,8 @@ def _check_umask() -> None:
 def temporary_files() -> Iterator[None]:
     """Put the temporary files of this process and its child processes into one folder for the duration of the block.
 
-    This changes the process's environment, so it is for programs of ours and not for functions that others call.
+    This changes the process's environment, so it is for this package's programs, and not for functions that other
+    programs call.
 
     Raises:
         EnvError: TMPDIR cannot be written, or the process could not read what it writes.

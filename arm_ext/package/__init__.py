@@ -59,7 +59,7 @@ _AGAIN = "compile the model again"
 
 @dataclass(frozen=True)
 class Selftest:
-    """The self-test: inputs, the outputs of our own numerics on the host, and those of the source's runtime.
+    """The self-test: inputs, the outputs of the model compiled for the host, and those of the source's runtime.
 
     `floats` are the float model's outputs, by onnxruntime, if `compile` quantised the model.
     For a model with states, `steps` are the outputs of the first steps, one by one, for these inputs without states.

@@ -2,9 +2,9 @@
 """TVM's passes from TensorIR to LLVM's input, without those that have no effect here.
 
 Half of the time of TVM's own list goes into CompactBufferAllocation, which shrinks buffers to what is accessed of them.
-Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with. A sixth of
-the rest goes into HoistIfThenElse, which moves conditions out of loops that do not change them, and then simplifies
-whole functions. In kernels of ours such conditions are outside of loops to begin with. RemoveNoOp finds nothing in
+The kernels of `schedules`, whose accumulators have thousands of accesses, allocate buffers of the right size. A sixth
+of the rest goes into HoistIfThenElse, which moves conditions out of loops that do not change them, and then simplifies
+whole functions. In the kernels of `schedules` such conditions are outside of loops already. RemoveNoOp finds nothing in
 them, either.
 """
 

@@ -77,7 +77,7 @@ class FusedModule:
 
     Attributes:
         mod: Module whose functions call both by call_tir only.
-        kernels: A record for each kernel of ours.
+        kernels: A record for each kernel to which composites were lowered.
         rejected: Source node → the kernels that did not take it, and why.
         sources: Symbol of a kernel → the source nodes that it computes.
         numerics: Symbol of a kernel → its numerics.

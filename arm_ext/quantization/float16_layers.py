@@ -88,7 +88,7 @@ class _Halves:
         return self._added
 
     def _is_half(self, node: NodeProto) -> bool:
-        """Whether a node is one of those to compute in binary16, and computes floats."""
+        """Whether a node is to be computed in binary16, and all its outputs are floats."""
         return node.name in self._names and node.op_type in IN_HALVES and self._floats.issuperset(node.output)
 
     def _half(self, name: str) -> str:

@@ -70,7 +70,7 @@ class Histogram:
         return self._first * self.width
 
     def counts(self) -> tuple[tuple[int, ...], ...]:
-        """Return the counts of each series, from the first to the last bin that any of them uses."""
+        """Return the counts of each series, in the bins from the first to the last that has values of any series."""
         last = max((index for counts in self.series for index in counts), default=self._first - 1)
         return tuple(tuple(counts[index] for index in range(self._first, last + 1)) for counts in self.series)
 

@@ -58,8 +58,8 @@ class Values:
         exact: Values in the source model.
         own: Values if this layer alone is quantised, fed with the source's values.
         fake: Values in the quantised model, computed in float.
-        ours: Values that our integers stand for.
-        integers: Our integers before they are dequantised.
+        ours: The integers of the compiled model, dequantised.
+        integers: The integers of the compiled model.
         others: Integers of onnxruntime, told to compute in integers.
     """
 
@@ -197,7 +197,7 @@ class LayerErrors:
             )
 
     def _read(self) -> tuple[float | None, str]:
-        """Return the minimum SQNR that this layer's own error causes in a product, and the product's name."""
+        """Return the lowest SQNR to which this layer's error leads in a node that reads it, and that node's name."""
         found = (
             (round(self.channels.sqnr_db(reader.power), 2), reader.name) for reader in self.layer.readers
         )

@@ -90,7 +90,7 @@ class QuantizerConstants:
         return int(ml_dtypes.iinfo(self.zero_point.dtype).bits)
 
     def equals(self, other: "QuantizerConstants | None") -> bool:
-        """Whether both have the same single scale and zero point."""
+        """Whether this and `other` each have one scale and zero point, and these are equal."""
         return (
             other is not None
             and self.scale.size == other.scale.size == 1
@@ -402,9 +402,9 @@ class Matching:
         return tuple(reader for reader in found if reader.axis == found[0].axis)
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
-        """Return a layer's quantised constants, with the source's; () unless it is a product and at most an activation.
+        """Return the quantised weights and bias of a layer, each with the source's constant.
 
-        [] unless it is a product and at most an activation.
+        Return () if the layer has operators other than one convolution or product and activations.
         """
         if (
             anchor is None

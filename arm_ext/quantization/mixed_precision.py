@@ -142,7 +142,7 @@ class Judge:
         return sum(each.noise / max(each.signal, _TINY) for each in found)
 
     def _outputs(self, infer: Infer, places: Sequence[int] | None = None) -> Outputs:
-        """Return the outputs for all samples, with the model's states carried along; or for some, each on its own."""
+        """Return the outputs for all samples, as consecutive steps; or for `places`, with the states in the feeds."""
         rows: list[Feed] = []
         for place in range(len(self.feeds)) if places is None else places:
             own = places is None and rows

@@ -97,7 +97,7 @@ class TorchFloatLayers:
         return program
 
     def _put_float_constant(self, program: ExportedProgram, dequantized: Node) -> None:
-        """Replace a dequantised weight or bias by the float program's constant, if the same product reads that."""
+        """Replace a dequantised weight or bias by the constant that the product of the same name reads in float."""
         value = next(
             (
                 found

@@ -180,7 +180,10 @@ class TorchMatching:
         )
 
     def _constants(self, anchor: Node, nodes: list[Node]) -> Iterator[Constant]:
-        """Yield a product's quantised constants, with the float program's, if at most an activation follows."""
+        """Yield the quantised weights and bias of a layer, each with the float program's constant.
+
+        Yield nothing if the layer has operators other than `anchor` and activations.
+        """
         twin = next((n for n in self.quantized.program.graph.nodes if n.name == anchor.name), None)
         if twin is None or any(node is not anchor and kind_of(node) not in _ACTIVATIONS for node in nodes):
             return

@@ -99,7 +99,7 @@ class CallSite:
     reads: tuple[str, ...] = ()
 
     def moved_to(self, function: str, symbol: str) -> "CallSite":
-        """Return the call as part of the module into which its own module was merged."""
+        """Return the call as it is named after its module was merged into another one."""
         return replace(
             self,
             symbol=symbol,

@@ -60,7 +60,7 @@ class PackageFacts(JsonRecord):
 
 
 class CompileReport(JsonRecord):
-    """report.json."""
+    """The contents of report.json: what was compiled, and how."""
 
     schema_version: Literal[5] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
     model: str = Field(description="Name of the model.")

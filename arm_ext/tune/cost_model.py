@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction of fast candidates by gradient-boosted trees over features that are known before a build.
 
-MetaSchedule's XGBModel reads features of every store of a scheduled function. Emitting one of ours takes as long as
-measuring it, a third of a second, and the kernel's own estimate, with its parameters and the sizes of the workload,
-takes microseconds: these are the features. What is learnt is how far the cost is from the default's, which carries over
+MetaSchedule's XGBModel reads features of every store of a scheduled function. Emitting a kernel of `schedules` takes as
+long as measuring it, a third of a second. The kernel's estimate, its parameters and the sizes of the workload take
+microseconds: these are the features. What is learnt is how far the cost is from the default's, which carries over
 from task to task and from core to core.
 """
 

@@ -38,11 +38,11 @@ _JOB_SECONDS = _BUILD_SECONDS + AWAY_SECONDS + 3 * _SESSION_SECONDS
 class Fleet:
     """A `Measurer` on boards; a context manager that ends the processes and boards that it started.
 
-    Builds go on in processes of this machine. An emulated board of ours belongs to one of them, and counts; on others
-    one candidate is measured at a time, while the next ones are built.
+    Builds go on in processes of this machine. For board "virtual" each of them has an emulated board, which
+    counts instructions; on other boards one candidate is measured at a time, while the next ones are built.
 
     Attributes:
-        unit: Estimated cycles on emulated boards of ours, seconds on others.
+        unit: Estimated cycles on emulated boards that this package starts, seconds on others.
         where: The board, or the model that estimates.
         width: Candidates in work at once.
     """

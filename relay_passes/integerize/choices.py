@@ -116,7 +116,7 @@ def alike(context: Context, call: Call) -> Quantized | None:
 
 
 def index(context: Context, call: Call, x: Quantized) -> Expr:
-    """Return the argmax or argmin of integers, converted through the numerics' index dtype."""
+    """Return the argmax or argmin of integers, cast to the numerics' dtype of indices, then to the call's own."""
     dtype, wanted = context.numerics.index_dtype, str(call.ty.dtype)
     place: Expr = Call(call.op, [x.value], call.attrs, call.ty_args)
     if dtype == wanted:

@@ -27,7 +27,7 @@ class Cached(Protocol):
         """Return the result of `schedules.select.select` for these arguments."""
 
     def stub(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
-        """Return the PrimFunc of `built` for these arguments; its body may be missing."""
+        """Return the PrimFunc that `built` returns for these arguments, or a copy of it without the body."""
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class _DynamicSequenceEmitter(SequenceEmitter):
         self.ends = T.alloc_buffer((self.batch, 2), "float32")
 
     def product(self, gate: int, gates: int, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        """Emit the quantisation of `source`, and its products by the weights of `gates` gates from gate `gate` on."""
+        """Emit the quantisation of `source`, and its product with the weights of `gates` gates; the first is `gate`."""
         self._quantize(source)
         first = i64(gate * self.hidden)
         with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(gates * self.hidden)) as column:

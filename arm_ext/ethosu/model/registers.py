@@ -55,7 +55,7 @@ class Registers:
         return signed(self.address(name), ADDRESS_BITS)
 
     def size(self, name: str) -> int:
-        """Return a size, whose register holds one less."""
+        """Return a size; the register holds the size minus 1."""
         return self.get(f"{name}_m1") + 1
 
 

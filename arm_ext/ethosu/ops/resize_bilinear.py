@@ -210,7 +210,7 @@ def _shifted(
     phases: Sequence[InterpolationPhase],
     phase: InterpolationPhase,
 ) -> TosaTensor:
-    """Return the slice of an image with repeated edges that the windows of a phase read."""
+    """Return the slice that the 2 x 2 windows of `phase` read; `edged` is an image with repeated edges."""
     start, size = [0] * len(edged.shape), list(edged.shape)
     start[axis] = phase.start + _front(phases)
     size[axis] -= _front(phases)

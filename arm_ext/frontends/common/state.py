@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 def with_states(
     model: ImportedModel, pairs: Mapping[str, str], initial: Mapping[str, Array] | None = None
 ) -> ImportedModel:
-    """Return a model with the states that it has, followed by those of `pairs`.
+    """Return the model with its present states, followed by the states that `pairs` adds.
 
     Args:
         model: The imported model.

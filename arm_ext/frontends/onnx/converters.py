@@ -263,7 +263,7 @@ def declare_custom(model: onnx.ModelProto) -> bool:
 
 
 def _alone(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]) -> list[relax.Expr]:
-    """Convert a custom node in a function with this node only, and return its values, which have types."""
+    """Convert a custom node in a function of its own, which infers the types of its values; return the values."""
     builder = relax.BlockBuilder()
     params = [operand for operand in inputs if isinstance(operand, relax.Var)]
     with builder.function("main", params):

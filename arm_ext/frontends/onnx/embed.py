@@ -27,7 +27,7 @@ _BYTE_BITS = 8
 
 
 def embed(e: Expansion) -> None:
-    """Replace the fused embedding of words, positions and segments, with its normalisation."""
+    """Replace EmbedLayerNormalization by gathers from its tables, their sum, and the sum's normalisation."""
     ids, segments, words, places, segment_table, gamma, beta, mask, positions = e.inputs(
         "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?"
     )
@@ -35,7 +35,7 @@ def embed(e: Expansion) -> None:
 
 
 def quantized_embed(e: Expansion) -> None:
-    """Replace the fused embedding with quantised tables and normalisation parameters."""
+    """Replace QEmbedLayerNormalization, whose tables and parameters are quantised, as `embed` does; dequantise them."""
     given = e.inputs(
         "input_ids segment_ids? word position segment? gamma beta mask? word_scale position_scale segment_scale? "
         "gamma_scale beta_scale word_zero position_zero segment_zero? gamma_zero beta_zero"
@@ -79,7 +79,7 @@ def _embed(
 
 
 def matmul_blocks(e: Expansion) -> None:
-    """Replace a product with a constant matrix whose columns are quantised in blocks."""
+    """Replace MatMulNBits by a MatMul with the dequantised matrix, whose columns were quantised in blocks."""
     x, packed, scales, zeros, order, bias = e.inputs("A B scales zero_points? g_idx? bias?")
     if order:
         raise ModelError(
@@ -123,7 +123,7 @@ def _unpacked(value: Array, bits: int) -> Array:
 
 
 def gather_blocks(e: Expansion) -> None:
-    """Replace a gather from a constant table that is quantised in blocks."""
+    """Replace GatherBlockQuantized with a constant table by a Gather from the dequantised table."""
     table, indices, scales, zeros = e.inputs("data indices scales zero_points?")
     bits, block = int(e.attribute("bits", 4)), int(e.attribute("block_size", 128))
     value, steps = e.known(table), e.known(scales)

@@ -129,7 +129,5 @@ def expand_operators(
         expansion.run(EXPANSIONS)
         sources.update((new, sources.get(old, old)) for new, old in expansion.sources.items())
         if before.issuperset(node.name for node in model.graph.node):
-            return (
-                sources,
-                expansion.refused,
-            )  # only refusals of this round count, since shapes may have become known
+            # An operator that an earlier round refused may have been replaced since, once its shapes were known.
+            return sources, expansion.refused

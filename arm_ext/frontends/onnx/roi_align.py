@@ -35,7 +35,7 @@ class _Corners:
 
 
 def roi_align(e: Expansion) -> None:
-    """Replace a RoiAlign node.
+    """Replace a RoiAlign node by the operator `AVERAGE` or, in mode max, by standard operators.
 
     Raises:
         ModelError: Mode max takes a number of samples that depends on the boxes.

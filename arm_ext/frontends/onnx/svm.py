@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 
 def regressor(e: Expansion) -> None:
-    """Replace an SVMRegressor."""
+    """Replace an SVMRegressor by a kernel function of the data and products with the coefficients."""
     _check_plain(e)
     coefficients = _numbers(e, "coefficients")
     count = int(e.attribute("n_supports", 0))  # 0: a weight a feature
@@ -38,7 +38,7 @@ def regressor(e: Expansion) -> None:
 
 
 def classifier(e: Expansion) -> None:
-    """Replace an SVMClassifier without probabilities."""
+    """Replace an SVMClassifier by products, whose signs are votes of pairs of classes; refuse probabilities."""
     _check_plain(e)
     if e.numbers("prob_a"):
         raise ModelError(

@@ -54,7 +54,7 @@ _NODES = ("nodeids", "featureids", "modes", "values", "truenodeids", "falsenodei
 
 
 def regressor(e: Expansion) -> None:
-    """Replace a TreeEnsembleRegressor."""
+    """Replace a TreeEnsembleRegressor by the operator `TREES` and the transform of its scores."""
     targets, aggregate = int(e.attribute("n_targets", 1)), e.text("aggregate_function", "SUM")
     read = _read(e, "target", targets)
     base = _base(e, targets)
@@ -62,7 +62,7 @@ def regressor(e: Expansion) -> None:
 
 
 def tree_ensemble(e: Expansion) -> None:
-    """Replace a TreeEnsemble, of ai.onnx.ml 5."""
+    """Replace a TreeEnsemble (ai.onnx.ml 5) by the operator `TREES` and the transform of its scores."""
     targets = int(e.attribute("n_targets", 1))
     aggregate = _numbered(_BY_NUMBER, int(e.attribute("aggregate_function", 1)), "aggregate_function")
     transform = _numbered(TRANSFORMS, int(e.attribute("post_transform", 0)), "post_transform")
@@ -99,7 +99,7 @@ def _regress(
 
 
 def classifier(e: Expansion) -> None:
-    """Replace a TreeEnsembleClassifier."""
+    """Replace a TreeEnsembleClassifier by the operator `TREES`, the choice of a label, and the scores' transform."""
     labels = labels_of(e, "classlabels_int64s")
     if not labels:
         raise ModelError("it has no labels (classlabels_int64s)")

@@ -273,7 +273,7 @@ class _Factors:
 
 
 def _turns(length: int, places: Array, inverse: bool) -> Array:
-    """Return w(length, places), in binary64."""
+    """Return w(length, places), in complex128; w is the module's."""
     # The places are taken modulo the length while they are exact.
     turns: Array = np.exp((2j if inverse else -2j) * np.pi * (places % length) / length)
     return turns

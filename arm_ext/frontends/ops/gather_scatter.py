@@ -175,7 +175,7 @@ def _expand(x: Value, shape: Shape) -> Value:
 
 
 def scatter_elements(x: Value, places: Value, values: Value, axis: int, reduction: Reduction) -> Value:
-    """Write each value at its index along an axis; its other coordinates are the value's own."""
+    """Write each value at its index along `axis`, and at its own coordinates along the other axes."""
     return x.graph.hold(R.scatter_elements(x.full, places.full, values.full, axis, reduction))
 
 

@@ -120,7 +120,7 @@ def _range(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr]:
 
 
 def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """Return the data rounded as `_integers` does, dequantised."""
+    """Quantise the data by `_integers`, and dequantise the result."""
     q, point, step = _integers(x, axes)
     return relax.op.multiply(relax.op.subtract(q, point), step)
 
@@ -149,7 +149,7 @@ def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Exp
 
 
 def _by_step(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """Emit data rounded as LiteRT's own kernels do, dequantised.
+    """Quantise the data as LiteRT's own kernels do, and dequantise the result.
 
     Step and zero point are in binary64; the zero point is added first, then half is rounded away from zero.
     """

@@ -34,7 +34,7 @@ Convert = Callable[["ExportedProgramImporter", torch.fx.Node], relax.Expr]
 
 def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> dict[str, Any]:
     """Return the node's arguments by their names in the operator's schema, as Relax values."""
-    assert isinstance(node.target, torch._ops.OpOverload)  # CONVERTERS has no others
+    assert isinstance(node.target, torch._ops.OpOverload)  # CONVERTERS has entries for overloads only
     schema = node.target._schema
     given = dict(zip((a.name for a in schema.arguments), importer.retrieve_args(node), strict=False))
     given.update(torch.fx.map_arg(node.kwargs, importer.env.__getitem__))

@@ -102,7 +102,7 @@ def row(
     empty_instructions: int | None = None,
     distance: float | None = None,
 ) -> Row:
-    """Return a runtime's counts with their ratios to ours."""
+    """Return a runtime's counts, and their ratios to those of this package's model."""
     return Row(
         runtime=runtime,
         version=version,

@@ -182,7 +182,7 @@ class _Writer(FunctionWriter):
         raise ValueError(f"{list(given)} cannot be reshaped like a reshape to {list(shape)}")
 
     def _shortened(self, value: Expr) -> Expr:
-        """Return a constant cut to the smaller size along axes that have the size; return other values unchanged."""
+        """Return a constant, its axes of the size cut to the smaller size; return other values unchanged."""
         if isinstance(value, relax.Tuple):
             return relax.Tuple([self._shortened(each) for each in value.fields])
         shape = static_shape(value) if isinstance(value, GenericConst) else None

@@ -33,7 +33,7 @@ def headers_of(product: IntegerProduct, rows: int = 1) -> Headers:
 
 
 def pack_headers(workload: Workload, headers: Headers, constants: Sequence[Array], channels: Array) -> Array:
-    """Pack the headers of all blocks, flat int8; `channels` are the output channels [block, 8] of each block."""
+    """Pack the headers of all blocks into a flat int8 array; `channels` [block, 8] are each block's output channels."""
     product = headers.product
     offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
     real = np.ones(channels.size, np.bool_)

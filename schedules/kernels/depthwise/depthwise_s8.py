@@ -108,7 +108,7 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the weights [block][product][8 channels][4 rows] and the blocks' headers; both flat."""
+    """Return the weights [block][product][8 channels][4 rows] and the blocks' headers, as two flat arrays."""
     product, window = _read(workload, params)
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
     # [block][8 channels][row][column]

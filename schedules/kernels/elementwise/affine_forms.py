@@ -65,7 +65,7 @@ class BroadcastFunction:
         return dequantize(every_value(b.dtype), b)
 
     def real(self, numbers: Array) -> Reals:
-        """Return values of the broadcast operand converted to float64, flat."""
+        """Return values of the broadcast operand as a flat float64 array."""
         return numbers.astype(np.float64).ravel()
 
     def pair(self, b: Per) -> QuantizedBinary:
@@ -115,7 +115,7 @@ class RescaledBroadcastFunction(BroadcastFunction):
         return every_value(b.dtype)
 
     def real(self, numbers: Array) -> Reals:
-        """Return values of the broadcast operand minus its zero point, rescaled, as float64, flat."""
+        """Return values of the broadcast operand minus its zero point, rescaled, as a flat float64 array."""
         whole = numbers.astype(np.int64).ravel() - self.term.zero_point
         return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
 

@@ -11,7 +11,7 @@ BINARY: dict[str, Op] = {f"arm.{prefix}{op}_s8": op for prefix in ("", "tosa_") 
 
 
 def is_rescaled(workload: Workload) -> bool:
-    """Whether a workload of `BINARY` belongs to the numerics `tosa`."""
+    """Whether a workload of a composite in `BINARY` is computed in the numerics `tosa`, not `qdq`."""
     return "y_shift" in dict(workload.attributes)
 
 

@@ -58,7 +58,7 @@ def quantization(workload: Workload) -> tuple[Requantization, Form]:
 
 
 def multipliers(workload: Workload, constants: Sequence[Array]) -> Array:
-    """Return the multipliers, flat float32; integer multipliers (`tosa`) are stored as their bits."""
+    """Return the multipliers as a flat float32 array; integer multipliers (`tosa`) are reinterpreted as float32."""
     step = _step(workload)
     assert step.operand is not None
     return np.ascontiguousarray(constants[step.operand.index]).ravel().view(np.float32)

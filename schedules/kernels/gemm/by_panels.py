@@ -59,7 +59,7 @@ class PanelParams:
 
 
 Multiply = Callable[[PanelTilePosition, int, int], tirx.Buffer]
-"""Emits the sum over k of a tile, bias included: (position, rows, width) → float32 [rows][width], flat."""
+"""Emits the sum over k of a tile, bias included: (position, rows, width) → flat float32 buffer [rows][width]."""
 
 BeginTask = Callable[[ir.Expr, int], Multiply]
 """Emits the beginning of a task for a panel, given its first column (counted through all groups' padded columns) and
@@ -67,12 +67,12 @@ its width; returns the function that emits the sum of a tile."""
 
 
 class RegisterTile(NamedTuple):
-    """A size of register tile, with the contiguous segments of a row.
+    """The size of a register tile, and the contiguous pieces of which a row of A consists in memory.
 
     Attributes:
         rows: Number of rows.
         vectors: Number of vectors of columns.
-        segments: (offset from the row's start, length) of each contiguous piece of a row's k.
+        segments: (offset from the row's start, length) of each of these pieces.
     """
 
     rows: int

@@ -83,7 +83,7 @@ class Unit(ABC, Generic[P, Q]):
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: Q, params: P
     ) -> tuple[Array, ...]:
-        """Pack the weights into panels, and the per-column constants; each array is flat."""
+        """Return the weights packed into panels, and the constants of the columns, as flat arrays."""
 
     def more_constants(self, product: Q) -> tuple[Array, ...]:
         """Return the constants, packed after those of the products, that all products share."""

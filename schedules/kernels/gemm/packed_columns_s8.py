@@ -63,7 +63,7 @@ class Headers:
         return sum(self.vectors * self._times(before) * VECTOR for before in range(number))
 
     def pack(self, columns: Sequence[Array], panels: int) -> Array:
-        """Pack arrays of 32-bit constants, one element per column, into the headers of all panels, flat int8."""
+        """Pack arrays of 32-bit constants, one element per column, into all panels' headers, a flat int8 array."""
         of_panels = (each.reshape(panels, -1).view(np.int8) for each in columns)
         parts = [np.tile(each, self._times(number)) for number, each in enumerate(of_panels)]
         return np.concatenate(parts, axis=1).ravel()
@@ -231,7 +231,7 @@ class Header:
         return self._vectors(OFFSETS, "int32x4")
 
     def starts(self, row: int = 0) -> list[ir.Expr]:
-        """Return the initial accumulators of a row; within the context manager `reloads` if `reload`."""
+        """Return the initial accumulators of a row. With `reload`, call this within the context manager `reloads`."""
         if not self.reload:
             return self._kept
         found: list[ir.Expr] = []

@@ -140,7 +140,7 @@ class Packer:
             chunk(stage, lambda line: i64(line * VECTOR), i64(whole * per), -(-rest // unit.step))
 
     def _across_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
-        """Emit the packing of a matrix that is contiguous along its lines.
+        """Emit the packing of a matrix in which neighbouring lines, not neighbours along k, are adjacent in memory.
 
         For each element of k of a step, load up to 16 lines, and interleave these loads into the step's vectors.
         """

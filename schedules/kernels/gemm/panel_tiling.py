@@ -111,7 +111,7 @@ class PanelTiling:
                     yield rows, width, tiles * panels * self.product.groups
 
     def packed(self, b: Array) -> Array:
-        """Pack B [groups, rows of a panel, columns] as [group][N / width][rows of a panel][width], flat."""
+        """Pack B [groups, rows of a panel, columns] as a flat array [group][N / width][rows of a panel][width]."""
         groups, depth, _ = b.shape
         full = self.full_panels * self.width
         packed = np.zeros((groups, depth * self.padded_columns), b.dtype)
@@ -124,7 +124,7 @@ class PanelTiling:
         return np.asarray(packed.ravel())
 
     def by_column(self, values: Array) -> Array:
-        """Reorder one value per column, [groups, columns], into the order of the panels, padded with zeros, flat."""
+        """Reorder one value per column, [groups, columns], as panels are; return a flat array padded with zeros."""
         padded = np.zeros((self.product.groups, self.padded_columns), values.dtype)
         padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
         return padded.ravel()

@@ -108,7 +108,7 @@ def _sums_cost(layer: RecurrentLayer, rows: int, vectors: int, params: Params, c
 
 
 def panels_of(layer: RecurrentLayer, params: Params, weights: Array) -> Array:
-    """Return int8 weights [hidden, gates * hidden] packed into consecutive panels, flat."""
+    """Return int8 weights [hidden, gates * hidden] packed into consecutive panels, as a flat array."""
     columns, reading = packed(layer, params.vectors, weights).T, reading_of(layer, params)
     # Pad with zeros to the number of elements that vectors read.
     deep = np.pad(columns, ((0, 0), (0, reading.rows.depth - columns.shape[1])))

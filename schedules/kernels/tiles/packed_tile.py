@@ -84,7 +84,7 @@ class PackedTile:
     columns: int
 
     def accumulators(self) -> tirx.Buffer:
-        """Allocate the accumulators, [row vector][which][column vector][4], flat."""
+        """Allocate the accumulators, a flat buffer [row vector][accumulator of a pair of vectors][column vector][4]."""
         # No scope "local": TVM would allocate the buffer from the workspace pool, and LLVM cannot remove stores to heap
         # memory.
         count = self.rows * self.unit.accumulators * self.columns

@@ -93,5 +93,5 @@ class NpuAdvice(ClosedRecord):
         return list(best.values())
 
     def failures(self) -> set[Failure]:
-        """Return the causes of missing prices."""
+        """Return the causes for which costs of configurations are not known."""
         return {each.failure for each in self.prices} - {""}

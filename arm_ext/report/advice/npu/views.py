@@ -55,7 +55,7 @@ def _cpu(advice: NpuAdvice) -> list[str]:
 
 
 def _merged(prices: Sequence[NpuPrice]) -> Iterator[tuple[str, list[NpuPrice]]]:
-    """Yield each accelerator's prices, grouped by equal figures, which share a row."""
+    """Yield each row: an accelerator, and those of its configurations that have equal figures."""
     for _, own in groupby(prices, key=lambda each: each.accelerator):
         groups: dict[tuple[str, ...], list[NpuPrice]] = {}
         for each in own:
