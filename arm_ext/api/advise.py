@@ -23,7 +23,6 @@ from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.samples import read_calibration
 from arm_ext.report.advice.alternatives import (
@@ -248,11 +247,11 @@ class _Advisor:
         return alternative.model_copy(update=found)
 
     def int8_without_samples(self, calibration: Method) -> Iterator[Alternative]:
-        """Yield int8 with its predicted gain, for a float ONNX model of which there are no calibration samples.
+        """Yield int8 with its predicted gain, for a float model of which there are no calibration samples.
 
         The prediction takes the self-test's inputs for them, which tell the cost of int8 and not its error.
         """
-        if not is_onnx(self.bench.model) or is_quantized(self.present.report) or not self._feed:
+        if is_quantized(self.present.report) or not self._feed:
             return
         row = int8_alternative({"quantize": "FILE.npz"}).model_copy(update={"note": "give samples of yours"})
         with temporary() as folder:
@@ -270,9 +269,9 @@ class _Advisor:
         return "" if error <= self.max_error else f"error above {self.max_error:g}"
 
     def int8_layers(self, samples: Arrays | None, method: Method) -> Iterator[LayerAlternative]:
-        """Yield the costliest layers of a float ONNX model, each measured with this layer alone in int8."""
+        """Yield the costliest layers of a float model, each measured with this layer alone in int8."""
         bench, present = self.bench, self.present
-        if not is_onnx(bench.model) or is_quantized(present.report) or bench.spent:
+        if is_quantized(present.report) or bench.spent:
             return
         if samples is None and bench.options["preprocess"] is not None:
             return  # with preprocessing, the self-test's inputs are images

@@ -20,12 +20,13 @@ from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import with_values
+from arm_ext.frontends.load import prepared
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.quantization.float_calls import with_quantized_calls
 from arm_ext.quantization.float_layers import IntegerLayer, units_of
 from arm_ext.quantization.layers import Matching
+from arm_ext.quantization.quantize_model import float_onnx
 from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.advice.changes import Changed, remade
@@ -41,7 +42,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Int8Layers:
-    """Builds and measures a float ONNX model with one of its costliest layers in int8.
+    """Builds and measures a float model with one of its costliest layers in int8.
 
     Attributes:
         bench: Builds and measures.
@@ -110,7 +111,9 @@ class Int8Layers:
 
     @cached_property
     def _quantizer(self) -> Quantizer:
-        model = with_values(self.bench.model, self.bench.options["values"] or {})
+        options = self.bench.options
+        given = prepared(self.bench.model, options["values"], trust=options["trust"])
+        model, _ = float_onnx(given, (self._shapes,))
         samples = self.samples
         if samples is None:
             samples = {name: value[np.newaxis] for name, value in self.present.inputs.items()}

@@ -140,6 +140,18 @@ def of_torch(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
     return advise(path, "cortex-a76")
 
 
+def test_int8_of_a_program_of_torch_is_predicted_and_single_layers_are_measured(
+    of_torch: AdviceReport,
+) -> None:
+    (whole,) = (each for each in of_torch.alternatives if each.name == "int8")
+    assert whole.predicted is not None
+    assert whole.predicted > 0.3
+    costliest = next(each for each in of_torch.layers if "second/conv2d" in each.sources)
+    assert costliest.status == "measured"
+    assert costliest.cost is not None
+    assert costliest.cost < costliest.now / 2
+
+
 def test_changes_of_a_program_of_torch_are_measured(of_torch: AdviceReport) -> None:
     found = {each.rule: each for each in of_torch.advice}
     silu, border = found["cheaper-activation"], found["border-layout"]
@@ -156,7 +168,7 @@ def test_changes_of_a_program_of_torch_are_measured(of_torch: AdviceReport) -> N
     tiles, size = (
         each for rule in ("full-tiles", "size-above-block") for each in of_torch.declined if each.rule == rule
     )
-    assert tiles.sources == ("conv2d",)
+    assert tiles.sources == ("first/conv2d",)
     assert "28 → 32 channels (1)" in tiles.reason
     assert size.sources == ("t",)
     for each in (tiles, size):
