@@ -128,7 +128,7 @@ class _Writer:
 
     def _biased(self, call: Call) -> str | None:
         """Make a constant that is added per channel part of the product before it; return the product's result."""
-        if _operator(call) != "add":
+        if _operator(call) != "add" or "float" not in str(call.ty.dtype):
             return None
         for product, bias in (call.args, reversed(call.args)):
             if product not in self._products or self._reads[product] > 1 or not isinstance(bias, Constant):
