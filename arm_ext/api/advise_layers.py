@@ -188,6 +188,8 @@ class NpuRegions:
     def measured(self) -> Iterator[LayerAlternative]:
         """Yield the regions, or one row with the reason why there are none.
 
+        The caller fills in `note` of a region.
+
         Raises:
             UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.
         """

@@ -138,7 +138,7 @@ def _compared(
 
 
 def _differing(outputs: Sequence[npt.NDArray[Any]], others: Sequence[npt.NDArray[Any]]) -> int:
-    """Return the number of bytes that differ; if type or size of an output differs, all its bytes count."""
+    """Return the number of bytes that differ; if the size of an output in bytes differs, all its bytes count."""
     pairs = [(one.tobytes(), other.tobytes()) for one, other in zip(outputs, others, strict=True)]
     return sum(
         int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))

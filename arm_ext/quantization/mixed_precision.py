@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for each layer's precision so that a metric of a quantised model is within a bound, at minimum cost.
+"""Search for each layer's precision so that a metric of a quantised model is within a bound: most int8, or cheapest.
 
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
 2. For int16, float16 and float32, in the order of noise, or of noise a cycle: the shortest prefix that holds

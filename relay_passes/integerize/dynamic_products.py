@@ -10,10 +10,10 @@
     astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
 
 The left sides are emitted for ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger, and for TFLite's hybrid
-operators; that of the last by `integerize`, for products whose result nothing quantises. z and s are constants, or
-computed at run time per row or per tensor; a missing z is 0. uint8 weights minus their zero point may need nine bits,
-and are then int16. The different order of scales changes results by a unit in the last place. Depthwise convolutions
-sum few products, so that float32 is exact.
+operators; the left side of the last rule by `integerize`, for products whose result nothing quantises. z and s are
+constants, or computed at run time per row or per tensor; a missing z is 0. uint8 weights minus their zero point may
+need nine bits, and are then int16. The different order of scales changes results by a unit in the last place. Depthwise
+convolutions sum few products, so that float32 is exact.
 """
 
 import math
@@ -345,7 +345,7 @@ def _converted_sums(func: relax.Function, values: Mapping[Var, Expr]) -> set[Var
 
 
 def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:
-    """Whether a convolution is a matrix product of pixels: 1 x 1, stride 1, no padding or groups, channels last."""
+    """Whether a convolution is pixels times a matrix: 1 x 1, stride 1, no padding or groups, channels last."""
     attrs, groups = call.attrs, int(call.attrs.groups)
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout) or "NHWC")
     alone = all(int(n) == 1 for n in attrs.strides) and not any(int(n) for n in attrs.padding)

@@ -11,7 +11,7 @@ NEVER = 1 << 62
 
 
 class FlowNetwork:
-    """A flow network between SOURCE and SINK."""
+    """Edges with costs between SOURCE and SINK, whose minimum cut `source_side` finds."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}

@@ -50,7 +50,10 @@ def takes_length(func: BaseFunc) -> bool:
 
 
 def fixed(func: BaseFunc, length: int) -> BaseFunc:
-    """Return a copy of the function for a given length; a scalar length parameter is removed."""
+    """Return the function for a given length; a scalar length parameter is removed.
+
+    A function without a length is returned unchanged.
+    """
     variable = length_of(func)
     if variable is None:
         return func

@@ -40,8 +40,8 @@ def merge_modules(modules: Mapping[str, IRModule], reserved: Iterable[str] = ())
 
     Args:
         modules: The modules, by name. In each, only `main` is called from outside; other functions are called by Relax
-            functions. If a module is named "main", its `main` remains the function to call from outside, and the others
-            become private.
+            functions. If a module is named "main", its `main` remains the function to call from outside, and
+            the `main` of each other module becomes private.
         reserved: Names that are not used, because they are needed for functions that are added later.
     """
     merger = _Merger((*modules, *reserved))
@@ -118,7 +118,10 @@ class _Merger:
 
 
 def _marked(func: BaseFunc, name: str) -> BaseFunc:
-    """Return a copy with the global symbol set for `main`, which is called from outside, and removed for others."""
+    """Return a copy with the global symbol if it is `main`, which is called from outside, else without it.
+
+    A PrimFunc is returned unchanged.
+    """
     if not isinstance(func, relax.Function):
         return func
     return func.with_attr(_SYMBOL, name) if name == MAIN else func.without_attr(_SYMBOL)

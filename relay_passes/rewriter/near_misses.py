@@ -131,7 +131,7 @@ def near_misses(
 
 
 class _NearMissSearch:
-    """The search for near misses in one function."""
+    """Matches patterns with the values of one function, up to one or two subpatterns."""
 
     def __init__(self, func: relax.Function, names: Mapping[DFPattern, str]) -> None:
         self._bindings = bindings_of(func)

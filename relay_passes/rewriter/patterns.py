@@ -4,7 +4,9 @@
 dpl has alternatives (`|`), conjunction (`&`), negation (`~`), `.has_dtype("int8")`, `.has_shape((1, 8))`,
 `.has_ty(TensorType(ndim=4, dtype="float32"))` and `.has_attr({"groups": 1})`. Its undocumented properties are:
 
-- -
+- `relax.add` and `relax.multiply` match their operands in either order; other operators do not.
+- A pattern that is used twice must match the same value twice: `multiply(x, sigmoid(x))` does not match the product of
+  two different values.
 - Alternatives are tried from left to right, and the first that matches is kept, even if the rest then fails.
 - `has_attr` never matches an attribute that is a dtype (`astype`); constrain the call's result by `has_dtype`.
 - Patterns below a negation are not bound to values in `check` and `rewrite`.

@@ -67,7 +67,8 @@ class Explanation:
 
     Attributes:
         applied: Source nodes of each match that was rewritten, in order.
-        rejected: The matches that the check rejected, with reasons.
+        rejected: The reason for each rejected match: by the check, or because a value inside the match is also read
+            outside of it.
         near_misses: Expressions that match except for one or two subpatterns.
     """
 

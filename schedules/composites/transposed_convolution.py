@@ -37,7 +37,7 @@ class OutputPhase:
 
     @property
     def stop(self) -> int:
-        """Index after the last input that the phase reads."""
+        """Index, in elements of the axis, after the last input that the phase reads."""
         return self.start + self.count + (len(self.taps) - 1) * self.step
 
 

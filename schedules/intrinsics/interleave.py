@@ -14,6 +14,8 @@ _REGISTER_BITS = 128
 def interleaved(vectors: Sequence[ir.Expr], element: str) -> list[ir.Expr]:
     """Emit the interleaved elements: the first of each vector, then the second of each, and so on.
 
+    The results are vectors of at most 128 bits.
+
     Args:
         vectors: Vectors of one dtype and at most 128 bits; their number is a power of two.
         element: 128-bit vector dtype whose lanes are the elements to interleave, such as "int8x16" or "int64x2";

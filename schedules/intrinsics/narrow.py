@@ -23,7 +23,7 @@ def fcvtas(x: ir.Expr) -> ir.Expr:
 
 
 def fmulx(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit FMULX of float32x4: a * b (0 * infinity is 2); unlike FMUL, LLVM never contracts it with an addition."""
+    """Emit FMULX of float32x4: a * b (0 * infinity is ±2); unlike FMUL, LLVM never contracts it with an addition."""
     check("fmulx", (a, "float32x4"), (b, "float32x4"))
     return tirx.call_llvm_pure_intrin("float32x4", "llvm.aarch64.neon.fmulx.v4f32", a, b)
 

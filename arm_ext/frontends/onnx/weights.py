@@ -187,7 +187,7 @@ def _is_long(attribute: AttributeProto) -> bool:
 
 
 def _has_long_lists(node: NodeProto) -> bool:
-    """Whether a node has lists so long that only large decision trees have them."""
+    """Whether a node is of decision trees, and has attributes longer than `_LONG_LIST`."""
     return node.domain == _TREES and any(map(_is_long, node.attribute))
 
 

@@ -25,7 +25,7 @@ from arm_ext.frontends.tflite.graphs import COMPOSITE, called
 from arm_ext.frontends.tflite.operands import Convert
 from arm_ext.frontends.tflite.resources import assigned, handles
 
-# Operators that are too expensive, or may not terminate, to be computed for a branch that is not taken.
+# Operators that are never computed for a branch that is not taken: they are expensive, or may not terminate.
 _HEAVY = (
     "BATCH_MATMUL",
     "BIDIRECTIONAL_SEQUENCE_LSTM",

@@ -76,7 +76,10 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return parameters with two output columns per iteration if few input columns are carried, else one."""
+    """Return parameters with two output columns per iteration if few input columns are carried, else one.
+
+    Three columns may spill.
+    """
     carried = workload.operands[1].shape[2] - ConvolutionAttributes.of(workload).strides[1]
     return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 

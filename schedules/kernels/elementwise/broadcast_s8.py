@@ -134,7 +134,8 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Return m and k for each value of a tensor b, or the tables of a constant b.
 
-    Without an affine form, a tensor b has the constants of its form in `binary_forms`, or one 0.
+    The tables are the constant, or its m and k, repeated in the order in which loops read them. Without an affine form,
+    a tensor b has the constants of its form in `binary_forms`, or one 0.
     """
     plan = _plan(workload)
     form = plan.affine(constants) if plan.form else None

@@ -22,7 +22,7 @@ SIZE = 256
 
 
 def pack(entries: Array, dtype: str) -> Array:
-    """Return a copy of a table with its entries in order of the bit patterns, instead of the values, of the input.
+    """Return a table with its entries in order of the bit patterns, instead of the values, of the input.
 
     Args:
         entries: int8 or uint8 [256].

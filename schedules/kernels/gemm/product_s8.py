@@ -285,7 +285,7 @@ def offsets_and_multipliers(
     step = workload.step("offset")
     if step is not None and step.operand is not None:
         offset = offset + _by_column(constants[step.operand.index], total)
-    # The number that reading the data as int8 subtracts (128 for uint8), minus the zero point.
+    # The number that reading the data as int8 subtracts (128 for uint8 and for int16, else 0), minus the zero point.
     split = product.flipped or product.planes > 1
     shift = FLIP * split - int(dict(workload.attributes).get("x_zero", 0))
     if shift:

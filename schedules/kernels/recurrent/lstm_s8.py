@@ -275,7 +275,7 @@ def _read(workload: Workload) -> RecurrentLayer | Diagnostic:
     if 0 in workload.operands[0].shape or not width:
         return declined(NAME, "a dimension is 0", "1 or more", str(workload.operands[0].shape))
     layer = RecurrentLayer(_CELL, steps, batch, width // _CELL.gates, lengths=False)
-    # |h - z| < 2^8 and |w| <= 2^7; offsets are included.
+    # Bits of a scaled sum of (h - z) * w, with |h - z| < 2^8 and |w| <= 2^7, and of its offset.
     left = max(0, *(scale.shift for scale in lstm.products))
     bits = 15 + layer.hidden.bit_length() + left
     if bits > HEADROOM or lstm.hidden.shift > 0:

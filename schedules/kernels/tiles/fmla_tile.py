@@ -40,7 +40,7 @@ def check_registers(rows: int, vectors: int) -> None:
 
 @dataclass(frozen=True)
 class Params:
-    """Tiling parameters of a kernel whose tasks are tiles that are summed over all k.
+    """Tiling parameters of a kernel whose tasks are tiles, each with its sum over all k.
 
     Attributes:
         rows: Rows of a register tile.
