@@ -4,7 +4,7 @@
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from arm_ext.common.version import __version__
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import import_model, with_values
+from arm_ext.frontends.onnx.export import to_onnx
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.peers import empty
 from arm_ext.measure.peers.catalog import PEERS, Peer, parse_peers
-from arm_ext.measure.peers.comparison import Absent, Comparison, InferenceCounts, Row, row
+from arm_ext.measure.peers.comparison import NOTE, Absent, Comparison, InferenceCounts, Row, row
 from arm_ext.measure.peers.count import Guest, PeerRun, fetch
 from arm_ext.measure.peers.files import model_format, weight_bytes
 from arm_ext.measure.profile import CountReport
@@ -52,6 +53,10 @@ def steps(against: str) -> tuple[str, ...]:
     return "download", "compile", OURS, *(peer.name for peer in parse_peers(against))
 
 
+_PROGRAMS = ("PyTorch", "StableHLO")
+
+_EXPORTED = "onnxruntime runs the program as this package writes it as ONNX."
+
 _TAKEN = frozenset({"shapes", "values", "mattr", "plugins"})
 
 
@@ -70,7 +75,8 @@ def compare(
     """Count one inference of a model, compiled by this package and in other runtimes.
 
     Args:
-        model: An ONNX or TFLite file, which is compiled, or a package: its folder, opened, or as `compile` returned it.
+        model: A model file, which is compiled (programs of PyTorch and StableHLO are written as ONNX for onnxruntime),
+            or a package: its folder, opened, or as `compile` returned it.
         against: Names of `PEERS`, separated by commas.
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
         options: Options in one record.
@@ -87,7 +93,6 @@ def compare(
     """
     peers = parse_peers(against)
     source = Path(model) if isinstance(model, str | Path) else package_of(model).path
-    given = _given(peers, source, models or {})
     o = gathered("bench --against", Options, options, more, _TAKEN)
     fixed = static_shapes(o.shapes, "bench --against")
     if source.is_dir():
@@ -100,12 +105,18 @@ def compare(
             return compare(file, against, board, rest, target=target, models=models, progress=progress)
     profile = _profile(source, board, target, o.mattr)
     mca = find_mca()
-    own, refused = _own_inputs({name: file for name, file in given.items() if file != source})
-    reasons = {peer.name: _without_model(peer) for peer in peers if peer.name not in given} | refused
-    progress("download")
-    guests = {name: fetch(peer) for peer in peers if (name := peer.name) not in reasons}
-    progress("compile")
-    with _package(source, profile, o.mattr, fixed, o.plugins) as package:
+    with ExitStack() as stack:
+        waiting = [peer for peer in peers if peer.name not in (models or {})]
+        exported = stack.enter_context(_exported(source, fixed, waiting))
+        given = _given(peers, source, models or {}, exported)
+        own, refused = _own_inputs(
+            {name: file for name, file in given.items() if file not in (source, exported)}
+        )
+        reasons = {peer.name: _without_model(peer) for peer in peers if peer.name not in given} | refused
+        progress("download")
+        guests = {name: fetch(peer) for peer in peers if (name := peer.name) not in reasons}
+        progress("compile")
+        package = stack.enter_context(_package(source, profile, o.mattr, fixed, o.plugins))
         info = package.manifest.target
         cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
@@ -133,10 +144,34 @@ def compare(
             macs=report.macs,
             rows=rows,
             absent=absent,
+            note=f"{NOTE} {_EXPORTED}" if exported else NOTE,
         )
 
 
-def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> dict[str, Path]:
+@contextmanager
+def _exported(source: Path, shapes: Shapes, peers: Sequence[Peer]) -> Iterator[Path | None]:
+    """Yield a program of PyTorch or StableHLO as a temporary ONNX file; None for others, and if no peer takes ONNX."""
+    if (
+        not source.is_file()
+        or model_format(source) not in _PROGRAMS
+        or all(peer.format != "onnx" for peer in peers)
+    ):
+        yield None
+        return
+    imported = import_model(source, shapes)
+    try:
+        proto = to_onnx(imported)
+    except ModelError as error:
+        raise ModelError(f"{error}; name the same network by --onnxruntime-model FILE.onnx") from None
+    with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
+        file = Path(scratch) / f"{source.stem}.onnx"
+        onnx.save(proto, file)
+        yield file
+
+
+def _given(
+    peers: Sequence[Peer], source: Path, models: Mapping[str, Path], exported: Path | None
+) -> dict[str, Path]:
     """Return the file that each peer runs: peer → file."""
     names = {peer.name for peer in peers}
     for name, file in models.items():
@@ -154,6 +189,8 @@ def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> d
             )
         if own is not None or (source.is_file() and model_format(source) == peer.format):
             files[peer.name] = own or source
+        elif exported is not None and peer.format == "onnx":
+            files[peer.name] = exported
     if (
         not files
         and source.is_file()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 
 from arm_ext.api import digits
-from arm_ext.api.compare import OURS, _file_with_ranks, _inputs_of, _profile, compare
+from arm_ext.api.compare import OURS, _exported, _file_with_ranks, _inputs_of, _profile, compare
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.measure.peers.catalog import PEERS
 from arm_ext.measure.peers.count import fetch
 from arm_ext.measure.peers.empty import write_empty
@@ -88,9 +91,39 @@ def test_a_runtime_without_a_file_is_listed_with_the_reason(digits_package: Path
 def test_a_model_that_no_runtime_takes_is_told_before_anything_is_downloaded(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
         archive.writestr("m/archive_format", "pt2")
-    said = r"m\.pt2: onnxruntime takes onnx files, and this is PyTorch: .*--onnxruntime-model FILE\.onnx"
+    said = r"m\.pt2: litert takes tflite files, and this is PyTorch: .*--litert-model FILE\.tflite"
     with pytest.raises(UsageError, match=said):
-        compare(tmp_path / "m.pt2", "onnxruntime")
+        compare(tmp_path / "m.pt2", "litert")
+
+
+def program(folder: Path, function: Callable[[torch.Tensor], torch.Tensor]) -> Path:
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    path = folder / "net.pt2"
+    torch.export.save(torch.export.export(Net().eval(), (torch.zeros(3, 9),)), path)
+    return path
+
+
+def test_a_program_of_torch_is_written_as_onnx_for_onnxruntime(tmp_path: Path) -> None:
+    weights = torch.from_numpy(np.random.default_rng(1).standard_normal((9, 7), np.float32))
+    source = program(tmp_path, lambda x: torch.softmax(x @ weights, -1))
+    x = np.random.default_rng(2).standard_normal((3, 9), np.float32)
+    with _exported(source, {}, [PEERS["onnxruntime"]]) as file:
+        assert file is not None
+        (found,) = run_onnxruntime(file.read_bytes(), [x], integers=False)
+    np.testing.assert_allclose(found, torch.softmax(torch.from_numpy(x) @ weights, -1), rtol=1e-5)
+    assert not file.exists()
+    with _exported(source, {}, [PEERS["litert"]]) as file:
+        assert file is None
+
+
+@pytest.mark.usefixtures("no_downloads")
+def test_a_program_that_onnx_lacks_is_told_before_anything_is_downloaded(tmp_path: Path) -> None:
+    source = program(tmp_path, lambda x: torch.atan2(x, x + 1))
+    with pytest.raises(ModelError, match=r"not written as ONNX: .*\(atan2\); name the same network by"):
+        compare(source, "onnxruntime", target="cortex-a76")
 
 
 @pytest.fixture
