@@ -32,6 +32,7 @@ LAYERS = {
         ("tune",),
         ("api",),
         ("cli",),
+        ("__main__",),
     ),
     "arm_ext.ethosu": (
         ("options", "payload"),

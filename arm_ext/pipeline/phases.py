@@ -58,6 +58,9 @@ from schedules.numerics.qdq import (
 )
 from schedules.select import Choose, select
 
+DYNAMIC_ROUTINES = linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine
+"""What `dynamic_products` makes products by."""
+
 
 @dataclass(frozen=True)
 class BoundedLength:
@@ -192,9 +195,7 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute operators between dequantize and quantize in integers."""
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # Products of data that is quantised at run time.
-    mod = relay_passes.dynamic_products(
-        mod, linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine, options.record
-    )
+    mod = relay_passes.dynamic_products(mod, *DYNAMIC_ROUTINES, options.record)
     # Float products with 4-bit weights.
     grouped = relay_passes.grouped_products(mod, linear_grouped_routine, options.record)
     mod = mod if grouped.same_as(mod) else relay_passes.fold_constants(grouped)
@@ -220,6 +221,7 @@ def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
     # One of these rules leaves int8 weights of float products in int8 and moves their scale to the epilogue.
     mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
+    mod = relay_passes.dynamic_products(mod, *DYNAMIC_ROUTINES, options.record, sums=True)
     mod = relay_passes.split_concat(mod)
     cached = options.kernel_cache
     costs = RewriteCosts(options.profile.core, select if cached is None else cached.select)

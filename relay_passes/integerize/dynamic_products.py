@@ -95,6 +95,8 @@ def dynamic_products(
     convolution: ConvDynamic,
     matmul: MatmulDynamic,
     record: RewriteRecord | None = None,
+    *,
+    sums: bool = False,
 ) -> IRModule:
     """Rewrite the products of dynamically quantised data in every function of `mod`.
 
@@ -104,19 +106,22 @@ def dynamic_products(
         convolution: Returns the routine of a convolution.
         matmul: Returns the routine of a product of two run-time tensors.
         record: Records applied and rejected rewrites, unless None.
+        sums: Whether to rewrite, instead, the products of statically quantised data whose sums become floats; after
+            the partition for an NPU, which reads them as they are.
     """
     builder = relax.BlockBuilder(mod)
     applied: list[Names] = []
     rejected: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
-        walk = _DynamicProductRewriter(builder, func, linear, convolution, matmul)
+        walk = _DynamicProductRewriter(builder, func, linear, convolution, matmul, sums=sums)
         new = walk.function(func)
         applied += walk.applied
         rejected += walk.rejected
         if walk.applied:
             builder.update_func(gv, remove_all_unused(new))
     if record is not None:
-        record.passes[NAME] = Explanation(tuple(applied), tuple(rejected))
+        before = record.passes.get(NAME, Explanation((), ()))
+        record.passes[NAME] = Explanation((*before.applied, *applied), (*before.rejected, *rejected))
     return builder.get() if applied else mod
 
 
@@ -130,10 +135,12 @@ class _DynamicProductRewriter:
         linear: LinearDynamic,
         convolution: ConvDynamic,
         matmul: MatmulDynamic,
+        *,
+        sums: bool,
     ) -> None:
         self._builder, self._linear, self._convolution, self._matmul = builder, linear, convolution, matmul
         self._values = {b.var: b.value for b in bindings_of(func) if isinstance(b, relax.VarBinding)}
-        self._to_float = _converted_sums(func, self._values)
+        self._to_float = _converted_sums(func, self._values) if sums else None
         self._products: set[Var] = set()
         self._floats: dict[Var, Var] = {}
         self.applied: list[Names] = []
@@ -154,7 +161,7 @@ class _DynamicProductRewriter:
                 data := self._data(binding)
             ) is not None:
                 yield from self._product(binding, data)
-            case "relax.matmul" if (pair := self._pair(call)) is not None:
+            case "relax.matmul" if self._to_float is None and (pair := self._pair(call)) is not None:
                 yield from self._run_time_product(binding, *pair)
             case "relax.multiply" if (scales := self._scales(call)) is not None:
                 value, scale, constant = scales
@@ -173,9 +180,10 @@ class _DynamicProductRewriter:
         data, weight = binding.value.args
         if not isinstance(weight, GenericConst) or "int" not in str(binding.value.ty.dtype):
             return None
-        if binding.var in self._to_float and str(data.ty.dtype) in _8_BIT:
-            return _Data(data, relax.const(np.array(0, np.int32)))
-        return self._centred(data)
+        if self._to_float is None:
+            return self._centred(data)
+        known = binding.var in self._to_float and str(data.ty.dtype) in _8_BIT
+        return _Data(data, relax.const(np.array(0, np.int32))) if known else None
 
     def _pair(self, call: Call) -> tuple[_Data, _Data] | None:
         """Return the operands of a product of two tensors of 8-bit integers; None for other products."""

@@ -18,7 +18,7 @@ from tests.docs.snippets import PAGES, ROOT
 README = (ROOT / "README.md").read_text()
 MOST_LINES = 135  # of README, of which some 120 are read and the others mark what is not run
 # Options of other programs than ours that pages name.
-FOREIGN = {"--ranking", "--help", "--port", "--tracker", "--update-golden", "--durations"}
+FOREIGN = {"--ranking", "--help", "--version", "--port", "--tracker", "--update-golden", "--durations"}
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,7 @@ def test_case_of_tabular_models(name: str):
 def test_sets_of_values_are_refused_by_their_node():
     outcome = onnx_backend.run_case("test_ai_onnx_ml_tree_ensemble_set_membership")
     assert outcome.stage == "import"
-    assert "node 1 asks for one of 4 values (BRANCH_MEMBER)" in outcome.why
+    assert "node 1 tests for one of 4 values (BRANCH_MEMBER)" in outcome.why
 
 
 def test_all_other_operators_have_a_case():

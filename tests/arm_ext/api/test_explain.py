@@ -40,7 +40,7 @@ def test_where_a_rule_applied_and_where_it_was_rejected() -> None:
     assert rejected.nodes == ("/conv2", "/norm2")
     assert rejected.reason == "/conv2 is also needed by /skip"
     assert rejected.hint == "504 elements would be computed twice"
-    assert report.definition.startswith("BatchNorm after a convolution")
+    assert report.definition.startswith("BatchNorm after a (transposed) convolution")
     assert "Quantised:" in report.definition
 
 

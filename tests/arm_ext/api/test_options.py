@@ -23,7 +23,7 @@ def test_keywords_replace_what_a_record_says():
     ("given", "reason"),
     [
         ({"shape": {}}, "tune: there is no option shape; "),
-        ({"cc": "gcc"}, "tune has no option cc; it takes budget, calibration, "),
+        ({"cc": "gcc"}, "tune has no option cc; its options are budget, calibration, "),
         ({"precision": "fp8"}, "precision='fp8': must be one of 'fp32'"),
         ({"values": [1]}, "values=.*must be Mapping"),
     ],

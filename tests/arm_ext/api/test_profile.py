@@ -176,5 +176,5 @@ def test_a_model_file_is_compiled_first(counted: ProfileReport) -> None:
 
 
 def test_a_package_takes_no_target(digits_package: Path) -> None:
-    with pytest.raises(UsageError, match="--target: a package is compiled"):
+    with pytest.raises(UsageError, match="--target: a package is already compiled"):
         profile(digits_package, target="neoverse-n2")

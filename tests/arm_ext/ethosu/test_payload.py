@@ -69,8 +69,8 @@ def test_another_version_says_so() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"accelerator": "ethos-u65-999"}, "is none of"),
-        ({"config": U65_256 + 1}, "configuration 0x10000009 does not"),
+        ({"accelerator": "ethos-u65-999"}, "is for the unknown accelerator"),
+        ({"config": U65_256 + 1}, "configuration 0x10000009 is not"),
         ({"outputs": (PayloadTensor("y", 1, 4093, "int32", (1,)),)}, "does not fit region 1 of 4096"),
         ({"outputs": (PayloadTensor("y", 5, 0, "int32", (1,)),)}, "does not fit region 5 of 0"),
         ({"weights": b""}, "region 0 is 37 bytes, the weights are 0"),
@@ -82,7 +82,7 @@ def test_a_payload_that_contradicts_itself_is_refused(changes: dict[str, object]
 
 
 def test_a_tensor_names_its_type_and_rank() -> None:
-    with pytest.raises(ValueError, match="'float32' is none of"):
+    with pytest.raises(ValueError, match="dtype 'float32' is unknown"):
         PayloadTensor("x", 1, 0, "float32", (1,))
     with pytest.raises(ValueError, match="rank 7 exceeds 6"):
         PayloadTensor("x", 1, 0, "int8", (1,) * 7)

@@ -84,6 +84,6 @@ def test_sram_above_the_budget_names_the_widest_layers():
     with pytest.raises(ModelError) as error:
         check_sram(report(), 8999)
     first, *layers = str(error.value).splitlines()
-    assert "NPU region 0 takes 9,000 bytes of SRAM, which exceeds --sram-budget 8,999" in first
+    assert "NPU region 0 needs 9,000 bytes of SRAM, which exceeds --sram-budget 8,999" in first
     assert "Dram 77,000 bytes" in first
     assert [layer.split()[-1] for layer in layers] == ["wide", "d", "c", "b", "a"]

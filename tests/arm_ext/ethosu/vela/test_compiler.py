@@ -85,7 +85,7 @@ def test_a_broken_network_is_velas_error() -> None:
 
 @pytest.mark.parametrize("network", [b"", b"TFL3", b"\0\0\0\0TOSA"])
 def test_bytes_that_would_crash_vela_do_not_reach_it(network: bytes) -> None:
-    with pytest.raises(VelaError, match="no TFLITE flatbuffer"):
+    with pytest.raises(VelaError, match="not a TFLITE flatbuffer"):
         compile_network(network, "TFLITE", ACCELERATORS["ethos-u55-128"])
 
 
@@ -127,7 +127,7 @@ def test_names_must_be_those_of_the_network() -> None:
     graph = Graph()
     CASES["concat"].build(graph)
     npu = ACCELERATORS["ethos-u55-128"]
-    with pytest.raises(ValueError, match="Vela has 2 inputs, the caller names 1"):
+    with pytest.raises(ValueError, match="Vela has 2 inputs, but the caller names 1"):
         compile_network(graph.serialize(), "TOSA", npu, inputs=graph.inputs[:1])
     with pytest.raises(ValueError, match=r"Vela has \[1, 1, 1, 4, 5, 12\] of 1 bytes"):
         compile_network(graph.serialize(), "TOSA", npu, inputs=[graph.inputs[0]] * 2)

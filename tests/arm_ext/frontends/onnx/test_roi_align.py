@@ -38,7 +38,7 @@ def test_as_onnxruntime(place: str | None):
 
 
 def test_a_number_of_samples_that_boxes_decide_is_refused():
-    with pytest.raises(ModelError, match=r"roi \(with sampling_ratio 0 .*set it"):
+    with pytest.raises(ModelError, match=r"roi \(with sampling_ratio 0, .*: set sampling_ratio"):
         import_onnx(roi_align(16, output_height=4, output_width=3, mode="max"))
 
 
