@@ -134,7 +134,9 @@ def float_onnx(
         raise UsageError("a model that is not ONNX is quantised for one set of shapes; compile it for each")
     imported = import_model(model, choices[0])
     if imported.quantized:
-        raise UsageError(f"{imported.name}: is quantised already; leave --quantize out")
+        raise UsageError(
+            f"{imported.name}: is quantised already; leave --quantize out, or compile it unchanged"
+        )
     if imported.states:
         raise UsageError(
             f"{imported.name}: keeps states ({imported.states[0].input}), with which only ONNX models are quantised"

@@ -337,19 +337,18 @@ def _converted_sums(func: relax.Function, values: Mapping[Var, Expr]) -> set[Var
 
     found = set()
     for var, value in values.items():
-        last = var
         if operator_of(value) not in _PRODUCTS or str(var.ty.dtype) != "int32":
             continue
-        (reader, *others) = readers.get(last) or [var]
-        if (
-            not others
-            and operator_of(values[reader]) == "relax.add"
-            and isinstance(values[reader].args[1], GenericConst)
-        ):
-            last = reader
-        if (reads := readers.get(last)) and all(map(is_converted, reads)):
+        reads = readers.get(var, [])
+        if len(reads) == 1 and _adds_constant(values[reads[0]]):
+            reads = readers.get(reads[0], [])
+        if reads and all(map(is_converted, reads)):
             found.add(var)
     return found
+
+
+def _adds_constant(value: Expr) -> bool:
+    return operator_of(value) == "relax.add" and isinstance(value.args[1], GenericConst)
 
 
 def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:

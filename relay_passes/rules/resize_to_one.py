@@ -13,6 +13,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from relay_passes.ir.calls import with_attrs
 from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
@@ -42,22 +43,10 @@ def _sizes(call: Call) -> dict[int, int] | None:
 
 def rewrite(match: Match) -> Expr:
     """Return the slice of a resize to two pixels."""
-    call = match.values["root"]
-    a, sizes = call.attrs, _sizes(call)
+    call, sizes = match.values["root"], _sizes(match.values["root"])
     assert sizes is not None  # by `check`
-    resized = relax.op.image.resize2d(
-        match.operands["x"],
-        [max(size, 2) for size in sizes.values()],
-        roi=list(a.roi),
-        layout=a.layout,
-        method=a.method,
-        coordinate_transformation_mode=_ALIGNED,
-        rounding_method=a.rounding_method,
-        cubic_alpha=a.cubic_alpha,
-        cubic_exclude=a.cubic_exclude,
-        extrapolation_value=a.extrapolation_value,
-        out_dtype=a.out_dtype,
-    )
+    pixels = relax.ShapeExpr([max(size, 2) for size in sizes.values()])
+    resized = with_attrs(call, [match.operands["x"], pixels])
     axes = [axis for axis, size in sizes.items() if size == 1]
     return relax.op.strided_slice(resized, axes, [0] * len(axes), [1] * len(axes))
 

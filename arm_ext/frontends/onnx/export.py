@@ -18,13 +18,14 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 from tvm import relax
-from tvm.ir import Call, Constant, Expr, Op, TupleGetItem, Var
+from tvm.ir import Call, Constant, Expr, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.graph import sizes_of
 from relay_passes.canonicalize.canonicalize import canonicalize
+from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.programs.control_flow import has_control_flow
 
@@ -53,11 +54,13 @@ def to_onnx(model: ImportedModel) -> onnx.ModelProto:
     writer = _Writer(bindings)
     for param, spec in zip(main.params, model.inputs, strict=True):
         writer.names[param] = [spec.name]
-    unsupported = [b for b in bindings if not writer.write(b)]
+    unsupported = [b.value for b in bindings if isinstance(b.value, Call) and _writer_of(b.value) is None]
     if unsupported:
-        found = {_operator(b.value): ", ".join(sources_of(b.value)) for b in unsupported}
+        found = {_operator(value): ", ".join(sources_of(value)) for value in unsupported}
         said = "; ".join(f"{name} ({nodes})" for name, nodes in found.items())
         raise ModelError(f"{model.name}: has operators that are not written as ONNX: {said}")
+    for binding in bindings:
+        writer.write(binding)
     results = writer.fields(main.body.body)
     for name, spec in zip(results, model.outputs, strict=True):
         writer.nodes.append(helper.make_node("Identity", [name], [spec.name], writer.node_name(spec.name)))
@@ -77,10 +80,13 @@ def _kind(dtype: str) -> int:
 
 
 def _operator(value: Expr) -> str:
-    if isinstance(value, Call):
-        name = value.op.name if isinstance(value.op, Op) else ""
-        return str(value.args[0].name_hint) if name == "relax.call_tir" else name.removeprefix("relax.")
-    return type(value).__name__
+    """Return the name of the operator that an expression calls; of a call of a PrimFunc, the PrimFunc's name."""
+    name = name_of(value)
+    return str(value.args[0].name_hint) if name == CALL_TIR else name.removeprefix("relax.")
+
+
+def _writer_of(call: Call) -> _Write | None:
+    return _WRITERS.get(name_of(call))
 
 
 class _Writer:
@@ -107,24 +113,20 @@ class _Writer:
         self._reads = Counter(var for binding in bindings for var in free_vars(binding.value))
         self._products: dict[Var, tuple[onnx.NodeProto, int]] = {}
 
-    def write(self, binding: relax.Binding) -> bool:
-        """Write a binding's nodes; return whether ONNX has its operator."""
+    def write(self, binding: relax.Binding) -> None:
+        """Write the nodes of a binding, whose operator has a writer if it is a call."""
         value = binding.value
-        if isinstance(value, Call):
-            write = _WRITERS.get(value.op.name) if isinstance(value.op, Op) else None
-            if write is None:
-                self.names[binding.var] = ["?"] * 64
-                return False
-            self._source = next(iter(sources_of(value)), "")
-            known = len(self.nodes)
-            found = self._biased(value) or write(self, value)
-            self.names[binding.var] = [found] if isinstance(found, str) else found
-            for node in self.nodes[known:]:
-                if node.op_type in ("Conv", "MatMul") and (axis := _channels(value)) is not None:
-                    self._products[binding.var] = node, axis
-        else:
+        write = _writer_of(value) if isinstance(value, Call) else None
+        if write is None:
             self.names[binding.var] = self.fields(value)
-        return True
+            return
+        self._source = next(iter(sources_of(value)), "")
+        known = len(self.nodes)
+        found = self._biased(value) or write(self, value)
+        self.names[binding.var] = [found] if isinstance(found, str) else found
+        for node in self.nodes[known:]:
+            if node.op_type in ("Conv", "MatMul") and (axis := _channels(value)) is not None:
+                self._products[binding.var] = node, axis
 
     def _biased(self, call: Call) -> str | None:
         """Make a constant that is added per channel part of the product before it; return the product's result."""
@@ -197,7 +199,7 @@ class _Writer:
 
 def _channels(call: Call) -> int | None:
     """Return the axis of a product's result along which it can have a bias."""
-    if isinstance(call.op, Op) and "conv" in call.op.name:
+    if "conv" in name_of(call):
         return str(call.attrs.data_layout).index("C")
     weights = call.args[-1]
     return (
@@ -302,42 +304,32 @@ def _weights(w: _Writer, value: Expr, layout: str, wanted: Sequence[str]) -> str
     return w.permuted(w.name(value), order)
 
 
-def _convolution(w: _Writer, call: Call) -> str:
-    a, layout = call.attrs, str(call.attrs.data_layout)
-    x, back = w.channels_first(call, w.name(call.args[0]), layout)
-    spatial = [letter for letter in layout if letter not in "NC"]
-    weights = _weights(w, call.args[1], str(a.kernel_layout), ["O", "I", *spatial])
-    window = {"strides": a.strides, "pads": a.padding, "dilations": a.dilation}
-    attributes = {name: [*map(int, values)] for name, values in window.items()}
-    return w.permuted(w.emit("Conv", [x, weights], group=int(a.groups), **attributes), back)
+def _convolution(op: str, filters: str) -> _Write:
+    """Return the writer of convolutions, whose filters have the axes `filters` and then the spatial ones in ONNX."""
+
+    def write(w: _Writer, call: Call) -> str:
+        a, layout = call.attrs, str(call.attrs.data_layout)
+        x, back = w.channels_first(call, w.name(call.args[0]), layout)
+        spatial = [letter for letter in layout if letter not in "NC"]
+        weights = _weights(w, call.args[1], str(a.kernel_layout), [*filters, *spatial])
+        more = {"output_padding": a.output_padding} if op == "ConvTranspose" else {}
+        window = _integer_lists(strides=a.strides, pads=a.padding, dilations=a.dilation, **more)
+        return w.permuted(w.emit(op, [x, weights], group=int(a.groups), **window), back)
+
+    return write
 
 
-def _transposed_convolution(w: _Writer, call: Call) -> str:
-    a, layout = call.attrs, str(call.attrs.data_layout)
-    x, back = w.channels_first(call, w.name(call.args[0]), layout)
-    spatial = [letter for letter in layout if letter not in "NC"]
-    weights = _weights(w, call.args[1], str(a.kernel_layout), ["I", "O", *spatial])
-    window = {
-        "strides": a.strides,
-        "pads": a.padding,
-        "dilations": a.dilation,
-        "output_padding": a.output_padding,
-    }
-    attributes = {name: [*map(int, values)] for name, values in window.items()}
-    return w.permuted(w.emit("ConvTranspose", [x, weights], group=int(a.groups), **attributes), back)
+def _integer_lists(**values: Any) -> dict[str, Any]:
+    return {name: [*map(int, each)] for name, each in values.items()}
 
 
 def _pool(op: str) -> _Write:
     def write(w: _Writer, call: Call) -> str:
         a = call.attrs
         x, back = w.channels_first(call, w.name(call.args[0]), str(a.layout))
-        window = {
-            "kernel_shape": a.pool_size,
-            "strides": a.strides,
-            "pads": a.padding,
-            "dilations": a.dilation,
-        }
-        attributes: dict[str, Any] = {name: [*map(int, values)] for name, values in window.items()}
+        attributes = _integer_lists(
+            kernel_shape=a.pool_size, strides=a.strides, pads=a.padding, dilations=a.dilation
+        )
         attributes["ceil_mode"] = int(a.ceil_mode)
         if op == "AveragePool":
             attributes["count_include_pad"] = int(a.count_include_pad)
@@ -437,9 +429,14 @@ def _one_hot(w: _Writer, call: Call) -> str:
     return w.emit("OneHot", [w.name(index), depth, w.constant(values)], axis=int(call.attrs.axis))
 
 
-def _scatter_nd(w: _Writer, call: Call) -> str:
-    reduction = {"update": "none"}.get(str(call.attrs.reduction), str(call.attrs.reduction))
-    return w.emit("ScatterND", [w.name(x) for x in call.args], reduction=reduction)
+def _scatter(op: str) -> _Write:
+    def write(w: _Writer, call: Call) -> str:
+        reduction = str(call.attrs.reduction)
+        axis = {"axis": int(call.attrs.axis)} if op == "ScatterElements" else {}
+        known = {"reduction": "none" if reduction == "update" else reduction, **axis}
+        return w.emit(op, [w.name(x) for x in call.args], **known)
+
+    return write
 
 
 def _trunc(w: _Writer, call: Call) -> str:
@@ -531,8 +528,8 @@ _WRITERS: dict[str, _Write] = {
     for name, write in {
         **{name: _same(op) for name, op in _NAMES.items()},
         **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten", "nn.batch_flatten"), _reshape),
-        **{f"nn.conv{rank}d": _convolution for rank in (1, 2, 3)},
-        **{f"nn.conv{rank}d_transpose": _transposed_convolution for rank in (1, 2)},
+        **{f"nn.conv{rank}d": _convolution("Conv", "OI") for rank in (1, 2, 3)},
+        **{f"nn.conv{rank}d_transpose": _convolution("ConvTranspose", "IO") for rank in (1, 2)},
         **{f"nn.max_pool{rank}d": _pool("MaxPool") for rank in (1, 2, 3)},
         **{f"nn.avg_pool{rank}d": _pool("AveragePool") for rank in (1, 2, 3)},
         "argmax": _arg("ArgMax"),
@@ -577,13 +574,8 @@ _WRITERS: dict[str, _Write] = {
         "prod": _reduction("ReduceProd"),
         "quantize": _quantize("QuantizeLinear"),
         "rsqrt": lambda w, call: w.emit("Reciprocal", [w.emit("Sqrt", [w.name(call.args[0])])]),
-        "scatter_elements": lambda w, call: w.emit(
-            "ScatterElements",
-            [w.name(x) for x in call.args],
-            axis=int(call.attrs.axis),
-            reduction={"update": "none"}.get(str(call.attrs.reduction), str(call.attrs.reduction)),
-        ),
-        "scatter_nd": _scatter_nd,
+        "scatter_elements": _scatter("ScatterElements"),
+        "scatter_nd": _scatter("ScatterND"),
         "split": _split,
         "strided_slice": _slice,
         "sum": _reduction("ReduceSum"),
