@@ -27,6 +27,7 @@ from arm_ext.api.mixed_precision import Choices, choose_precisions
 from arm_ext.api.npu_division import partitioner
 from arm_ext.api.options import ModelOptions, Options, gathered
 from arm_ext.api.plugins import with_plugins
+from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
 from arm_ext.common.errors import UsageError
@@ -113,6 +114,7 @@ class AccuracyOptions(Options):
 
 
 @with_plugins
+@shaped_by("data")
 def accuracy(
     model: "str | Path | onnx.ModelProto | ExportedProgram",
     against: "str | Path | onnx.ModelProto | ExportedProgram | None",

@@ -18,6 +18,7 @@ from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.packing import Packing
 from arm_ext.api.plan import planned_calls
 from arm_ext.api.plugins import with_plugins
+from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
@@ -67,6 +68,7 @@ _Predicted = tuple[Alternative, Packing | None]
 
 
 @with_plugins
+@shaped_by("inputs", "quantize")
 def advise(
     model: str | Path,
     target: str = "arm",

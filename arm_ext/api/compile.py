@@ -16,6 +16,7 @@ from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.options import Options, gathered
 from arm_ext.api.packing import write_models
 from arm_ext.api.plugins import with_plugins
+from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.clibrary.memory import ARENA, MemoryRegion, parse_regions
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
@@ -65,6 +66,7 @@ class CompileResult:
 
 @serial
 @with_plugins
+@shaped_by("inputs", "quantize")
 def compile(
     model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     target: str = "arm",

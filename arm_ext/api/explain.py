@@ -17,6 +17,7 @@ from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.npu_division import partitioner
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
+from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near, node_of
 from arm_ext.frontends.load import prepared
@@ -81,6 +82,7 @@ _NOT_TRIED = "changes last bits of float results, which could move an integer, a
 
 @serial
 @with_plugins
+@shaped_by("inputs", "quantize")
 def explain(
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported",
     rule: str | None = None,

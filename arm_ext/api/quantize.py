@@ -17,6 +17,7 @@ from arm_ext.api.mixed_precision import Choices, choose_precisions
 from arm_ext.api.npu_division import check_npu
 from arm_ext.api.options import ModelOptions, gathered
 from arm_ext.api.plugins import with_plugins
+from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
@@ -122,6 +123,7 @@ class QuantizeOptions(ModelOptions):
 
 
 @with_plugins
+@shaped_by("data")
 def quantize(
     model: str | Path,
     data: Data | None,

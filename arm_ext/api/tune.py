@@ -14,6 +14,7 @@ from typing import Any
 from arm_ext.api.model_source import Source
 from arm_ext.api.options import IMPORT, ModelOptions, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
+from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.outputs import checked_folder
 from arm_ext.frontends.load import prepared
@@ -61,6 +62,7 @@ class TuneOptions(Options):
 
 
 @with_plugins
+@shaped_by("inputs", "quantize")
 def tune_model(
     model: str | Path,
     target: str = "arm",

@@ -42,6 +42,7 @@ _VERBS = {
     "doctor": "Check this machine and its boards, and say what mends each fault.",
     "export-payload": "Write a package's payloads for an NPU as files and C, for boards without Linux.",
     "explain": "Tell what each graph rewrite did to a model, and where and why it did not apply.",
+    "init": "Keep what a model's file does not say, such as shapes, in a file that all commands read.",
     "profile": "Show what each kernel call of a model costs on a board, and what bounds it.",
     "quantize": "Quantise a float model to int8, and tell which layers lose accuracy.",
     "report": "Show where each layer of a package runs, what it costs, and what would help.",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import Share, check_outputs, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import (
@@ -41,7 +42,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
 
 
 @click.command(cls=NpuCommand)
-@click.argument("model", type=PATH)
+@model_argument()
 @click.option(
     "--against",
     type=PATH,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import NAMES, Number, check_outputs, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
@@ -41,7 +42,7 @@ _OF_MEASURE = ("board", "tuned", "max_error")
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@model_argument()
 @target_options("compile", several=False)
 @board_option("measure")
 @model_options

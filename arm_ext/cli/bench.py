@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, value_option
@@ -27,7 +28,7 @@ MAX_THREADS = 64
 
 
 @click.command()
-@click.argument("package", type=PATH)
+@model_argument("package")
 @board_option("measure")
 @click.option(
     "--against",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from arm_ext.api import digits
-from arm_ext.cli.config_option import config_option
+from arm_ext.cli.config_option import models_argument
 from arm_ext.cli.console import columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, given_states, given_values, model_options, state_options
@@ -34,7 +34,7 @@ _LEAST_SECONDS = 0.05  # minimum seconds of a row in --timings, whose times have
 
 
 @click.command(cls=NpuCommand)
-@click.argument("models", nargs=-1, metavar="[MODEL]...", type=PATH)
+@models_argument
 @target_options("compile")
 @click.option(
     "-o",
@@ -146,7 +146,6 @@ _LEAST_SECONDS = 0.05  # minimum seconds of a row in --timings, whose times have
     show_default=True,
     help="Take kernels that were compiled before from the cache, and keep new ones there; the package is the same.",
 )
-@config_option
 @click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
 @json_option()
 def compile(

@@ -10,11 +10,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import command, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, model_options
 from arm_ext.cli.options import json_option, target_options
-from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import counted, wrapped
 from arm_ext.report.explanation import ExplainReport, NodeReport, RuleReport, Unapplied
 from arm_ext.report.npu import NpuReport
@@ -32,7 +32,7 @@ _VIEWS = ("rule", "node", "everything", "as_json")  # options that select what i
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@model_argument()
 @click.option(
     "--rule",
     metavar="NAME",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import check_outputs, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, trust_option, value_option
@@ -28,7 +29,7 @@ _PROFILE_BYTES = 1 << 27  # maximum bytes of a profile, far above the usual size
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@model_argument()
 @board_option("measure")
 @click.option("--target", help="Profile to compile a model file for.  [default: the board's, or arm]")
 @trust_option

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import NAMES, Share, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import (
@@ -28,7 +29,7 @@ _LISTS = ("int16", "float16", "keep_float", "only")
 
 
 @click.command(cls=NpuCommand)
-@click.argument("model", type=PATH)
+@model_argument()
 @data_options("Calibration samples", required=False, note=" --weights needs none.")
 @click.option(
     "-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="File to write the model to."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import command
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
@@ -26,7 +27,7 @@ _DB = "tuning"
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@model_argument()
 @target_options("tune")
 @model_options
 @click.option(

@@ -14,6 +14,20 @@ Shapes = dict[str, tuple[int, ...]]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
+
+class DynamicInputsError(UsageError):
+    """Raised if inputs have dynamic dimensions and no shape is given.
+
+    Attributes:
+        dynamic: Input → its dimensions, as for `refuse_dynamic_inputs`.
+    """
+
+    def __init__(self, message: str, dynamic: Mapping[str, Sequence[int | str]]) -> None:
+        """Keep the inputs beside the message."""
+        super().__init__(message)
+        self.dynamic = dynamic
+
+
 # Parts of TVM's messages when it needs a shape that is computed at run time, and the C++ function that fails.
 _NO_SHAPE = ("to be Shape. However", "the given input has no shape", "shape_ty->values.has_value()")
 _TO_SHAPE = "ReturnTensorToShapeType"
@@ -123,7 +137,7 @@ def refuse_dynamic_inputs(
         fit: Whether the model takes inputs of these shapes.
 
     Raises:
-        UsageError: Lists them.
+        DynamicInputsError: Lists them.
     """
     if not dynamic:
         return
@@ -137,7 +151,10 @@ def refuse_dynamic_inputs(
         elif shown:
             line += f"    e.g. --shape {name}={','.join(map(str, examples[name]))}"
         lines.append(line)
-    raise UsageError("\n".join(["these inputs have dynamic dimensions; give each a shape:", *lines]))
+    lines.append("`arm-ext init MODEL` keeps them in a file beside the model, so that they are given once")
+    raise DynamicInputsError(
+        "\n".join(["these inputs have dynamic dimensions; give each a shape:", *lines]), dynamic
+    )
 
 
 def _example(dims: Sequence[int | str]) -> tuple[int, ...]:

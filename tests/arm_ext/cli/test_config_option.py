@@ -60,7 +60,7 @@ def _sample(option: click.Option) -> object:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("precison: fp16", "unknown key 'precison'; did you mean precision?"),
+        ("precison: fp16", "no option 'precison'; did you mean precision?"),
         ("precision: fp17", "'fp17' is not one of"),
         ("precision: [fp16]", "options.yaml: precision: expected a value, not ['fp16']"),
         ("precision:", "options.yaml: precision: expected a value, not nothing"),
@@ -68,7 +68,7 @@ def _sample(option: click.Option) -> object:
         ("shape: {x: 3}", "options.yaml: shape: expected a value or a list of them, not a mapping"),
         ("memory-budget: much", "'much' is not a valid integer"),
         ("precision: fp16\nprecision: fp32", "the key 'precision' appears twice"),
-        ("config: more.yaml", "unknown key 'config'"),
+        ("config: more.yaml", "no option 'config'"),
         (
             "without-kernel: gemm_f33",
             "--without-kernel gemm_f33: there is no such kernel; did you mean gemm_f32",
