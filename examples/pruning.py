@@ -100,7 +100,7 @@ def right(net: Net, images: torch.Tensor, labels: torch.Tensor) -> float:
 def on_cpu(name: str, net: Net, target: str, folder: Path, image: torch.Tensor) -> arm_ext.CompileResult:
     """Compile the module as it is."""
     result = arm_ext.compile(net, target, folder / f"{name}.armpkg", example_inputs=(image,))
-    cycles = sum(call.selection_cost for call in result.report.calls)
+    cycles = sum(call.cycles_with_caches for call in result.report.calls)
     print(f"{name}: {result.report.macs / 1e6:.2f} MMAC, {cycles / 1e3:.0f} K cycles on {target}, estimated")  # noqa: T201
     return result
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print how far the cycles that kernels are chosen by lie from the profile's, as Markdown: by model, and by kernel.
+"""Print how far the estimated cycles of reports lie from the profile's, as Markdown: by model, and by kernel.
 
     python scripts/zoo.py build/zoo
     python scripts/estimate_table.py build/zoo/*.onnx --target cortex-a76
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kernels = [
         (name, str(len(group)), *figures(group)) for name, group in by(rows, lambda row: row.estimated.kernel)
     ]
-    furthest = sorted(rows, key=lambda row: -abs(row.cycles - row.estimated.selection_cost))[: args.calls]
+    furthest = sorted(rows, key=lambda row: -abs(row.cycles - row.estimated.cycles_with_caches))[: args.calls]
     calls = [
         (row.model, row.estimated.anchor, row.estimated.kernel, row.estimated.output, *figures([row]))
         for row in furthest
@@ -90,7 +90,7 @@ def by(rows: Iterable[Row], key: Callable[[Row], str]) -> list[tuple[str, list[R
 
 def figures(rows: Sequence[Row]) -> tuple[str, str, str]:
     """Return the cells of the estimate and of the profile, in thousands of cycles, and of their ratio."""
-    estimated, cycles = sum(row.estimated.selection_cost for row in rows), sum(row.cycles for row in rows)
+    estimated, cycles = sum(row.estimated.cycles_with_caches for row in rows), sum(row.cycles for row in rows)
     return (
         f"{estimated / 1e3:,.1f}",
         f"{cycles / 1e3:,.1f}",

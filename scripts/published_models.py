@@ -268,9 +268,9 @@ def generic_kernels(package: Path, target: str, cache: Path) -> tuple[list[tuple
     `COUNTED` of the whole; else they are these estimates. Where counting failed, the result is the reason.
     """
     calls = json.loads((package / "report.json").read_text())["calls"]
-    estimated = sum(call["selection_cost"] or 0 for call in calls)
+    estimated = sum(call["cycles_with_caches"] for call in calls)
     generic = [call for call in calls if call["kernel"] == "generic"]
-    found = [(_described(call), call["selection_cost"]) for call in generic]
+    found = [(_described(call), call["cycles_with_caches"]) for call in generic]
     if all(cost for _, cost in found) and sum(cost for _, cost in found) < COUNTED * estimated:
         return found, estimated
     done = command(cache, "bench", package, "--board", f"virtual:{target}", "--json")

@@ -177,7 +177,9 @@ class _Pricer:
         integer = last(run_phases(PhaseResult(model.mod), options, until=LAST_OF_ALL_TARGETS))
         lowered = lowered_for_estimates(integer, options)
         macs = count_macs(model.mod)
-        alone = sum(row.selection_cost for row in lowered.rows(SourceNodes(model.nodes, macs)))
+        alone = sum(
+            row.selection_cost for row in lowered.rows(SourceNodes(model.nodes, macs), options.profile.core)
+        )
         return cls(model, macs, integer.mod, lowered, options.profile, alone, cpu_mhz, handover_us)
 
     def priced(self, each: NpuConfiguration) -> NpuPrice:

@@ -104,7 +104,7 @@ def _measure(pkg: Package, board: str, threads: int) -> Report:
             raise UsageError(
                 f"--threads is for virtual boards; board {board} uses TVM_NUM_THREADS of its own environment"
             )
-        trace, npu = _trace(pkg, board, threads)
+        trace, npu = _trace(pkg, board, threads=threads)
         return thread_report(trace, threads).model_copy(update={"npu": npu})
     if virtual:
         # Look for llvm-mca before the board is started, because it may not be installed.
@@ -129,16 +129,22 @@ def core_of(package: Package) -> Core:
 
 def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
     manifest = package.manifest
-    trace, npu = _trace(package, board, threads=1)
-    working_set = manifest.memory.weight_bytes + manifest.memory.peak_activation_bytes
-    counts = profile(trace, core, mca, macs=manifest.macs, working_set=working_set)
+    trace, npu = _trace(package, board, caches=(core.l1d.size, core.l2.size))
+    counts = profile(trace, core, mca, macs=manifest.macs)
     return counts.model_copy(update={"npu": npu})
 
 
-def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus | None]:
+def _trace(
+    package: Package, board: str, *, threads: int = 1, caches: tuple[int, int] | None = None
+) -> tuple[Trace, NpuStatus | None]:
     target = package.manifest.target
     with open_board(
-        board, profile=target.profile, profile_cpu=target.qemu_cpu, counting=True, threads=threads
+        board,
+        profile=target.profile,
+        profile_cpu=target.qemu_cpu,
+        counting=True,
+        threads=threads,
+        caches=caches,
     ) as opened:
         opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)

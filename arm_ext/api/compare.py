@@ -26,7 +26,7 @@ from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import import_model, with_values
 from arm_ext.frontends.onnx.export import to_onnx
-from arm_ext.measure.cycles import block_costs
+from arm_ext.measure.cycles import block_costs, line_cycles
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.peers import empty
 from arm_ext.measure.peers.catalog import PEERS, Peer, parse_peers
@@ -316,7 +316,11 @@ def _our_counts(report: CountReport) -> InferenceCounts:
     libraries: Counter[str] = Counter()
     for symbol in report.symbols:
         libraries[symbol.image] += symbol.instructions
-    return InferenceCounts(libraries=dict(libraries.most_common()), estimated_cycles=report.estimated_cycles)
+    return InferenceCounts(
+        libraries=dict(libraries.most_common()),
+        estimated_cycles=report.estimated_cycles,
+        cycles_with_caches=report.cycles_with_caches,
+    )
 
 
 def _row(
@@ -334,7 +338,8 @@ def _row(
     is_comparable = own is None and not package.manifest.states
     inputs = _inputs_of(model, package, selftest) if own is None else own
     with _file_with_ranks(model, selftest.expected if own is None else []) as file:
-        run = guest.count(file, inputs, cpu=cpu, core=core.name)
+        caches = core.l1d.size, core.l2.size
+        run = guest.count(file, inputs, cpu=cpu, core=core.name, caches=caches)
     with tempfile.TemporaryDirectory() as scratch:
         nothing = guest.count(
             empty.write_empty(guest.peer.format, Path(scratch)), empty.INPUTS, cpu=cpu, core=core.name
@@ -366,7 +371,11 @@ def _counts(run: PeerRun, core: Core, mca: Mca) -> InferenceCounts:
     for block in run.blocks:
         libraries[block.image] += block.instructions
     cycles = sum(cost.cycles for cost in block_costs(run.blocks, core, mca))
-    return InferenceCounts(libraries=dict(libraries.most_common()), estimated_cycles=round(cycles))
+    return InferenceCounts(
+        libraries=dict(libraries.most_common()),
+        estimated_cycles=round(cycles),
+        cycles_with_caches=round(cycles + line_cycles(*(run.misses or (0, 0)))),
+    )
 
 
 def _distance(outputs: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> float:

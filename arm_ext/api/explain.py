@@ -49,6 +49,7 @@ from relay_passes.rewriter.rule import Rule
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
+from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.numerics import qdq, tosa
 
@@ -141,7 +142,7 @@ def explain(
     runs = [_run(piece, phases, progress) for piece in pieces]
     progress("explain")
     nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
-    calls = tuple(row for run in runs for row in run.calls(nodes))
+    calls = tuple(row for run in runs for row in run.calls(nodes, phases.profile.core))
     gain = Gain(calls, nodes)
     explained = ((name, _joined([run.record.explanation(name) for run in runs])) for name in wanted)
     reports = (_report(name, _definition(name, brought.rules), found, gain) for name, found in explained)
@@ -153,7 +154,7 @@ def explain(
             for phase in runs[0].operators
         ),
         kernel_calls=len(calls),
-        selection_cost=sum(call.selection_cost for call in calls),
+        cycles_with_caches=sum(call.cycles_with_caches for call in calls),
         npu=None if o.npu is None else _division(runs).report,
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
@@ -173,9 +174,9 @@ class _PhaseRun:
     result: PhaseResult
     operators: dict[str, list[tuple[str, Names]]]
 
-    def calls(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
+    def calls(self, nodes: SourceNodes, core: Core) -> tuple[CallRow, ...]:
         """Return the rows of the kernel calls, with their estimates."""
-        return self.result.rows(nodes)
+        return self.result.rows(nodes, core)
 
 
 @dataclass(frozen=True)
@@ -195,14 +196,14 @@ class Gain:
         return any(call.macs and call.anchor in set(nodes) for call in self.calls)
 
     def of(self, nodes: Iterable[str]) -> float:
-        """Return the share of the model's selection cost that is saved if the source nodes become one call."""
+        """Return the share of the model's cycles that is saved if the source nodes become one call."""
         # A conversion between float and integers counts as part of the operators on both sides.
         wanted = {name for name in nodes if self.nodes.is_operator(name)}
         found = [call for call in self.calls if wanted & set(call.sources)]
-        saved = [call.selection_cost for call in found if not call.macs]
+        saved = [call.cycles_with_caches for call in found if not call.macs]
         if len(saved) == len(found):  # one call is left
             saved = sorted(saved)[:-1]
-        return sum(saved) / (sum(call.selection_cost for call in self.calls) or 1)
+        return sum(saved) / (sum(call.cycles_with_caches for call in self.calls) or 1)
 
     def place(self, diagnostic: Diagnostic) -> Unapplied:
         """Return a rejection, with the gain that the rule would have had without it."""

@@ -268,6 +268,7 @@ class Packing:
             main.model.nodes,
             main.macs,
             result.kernels,
+            self.profile.core,
             # Warnings that are the same for all shapes are reported once.
             dict.fromkeys(result.left_float),
             dict.fromkeys(result.kept_layout),

@@ -61,7 +61,8 @@ def planned_calls(planned: Packing) -> tuple[CallRow, ...]:
     """Return the kernel calls of a planned package, with their estimates."""
     merged = planned.merged
     by_symbol = {kernel.symbol: kernel for kernel in merged.result.kernels}
-    return call_rows(merged.calls, by_symbol, SourceNodes(merged.largest.model.nodes, merged.largest.macs))
+    nodes = SourceNodes(merged.largest.model.nodes, merged.largest.macs)
+    return call_rows(merged.calls, by_symbol, nodes, planned.profile.core)
 
 
 @serial

@@ -48,8 +48,7 @@ from arm_ext.report.profile.record import (
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, static_shapes
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
-from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
+from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE, MEMORY_BYTES_PER_CYCLE
 
 STEPS = ("compile", "load", "measure")
 """Steps of `profile`, for a progress display."""

@@ -93,8 +93,7 @@ class VirtualServer:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
             options = ",by_thread=on" * (threads > 1) + ",calls=on" * calls
-            options += ",l1={},l2={}".format(*caches) if caches else ""
-            line += ["-plugin", f"{counting_to(plugin, dump)}{options}"] if plugin else []
+            line += ["-plugin", f"{counting_to(plugin, dump, caches)}{options}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             line += ["--tracker", tracker, "--key", key] if tracker else []
@@ -230,10 +229,16 @@ def _ready(log: str) -> str | None:
     return match and match[1]
 
 
-def counting_to(plugin: Path, dump: Path) -> str:
-    """Return the value of QEMU's option -plugin, in which commas separate, for a plugin that writes to a file."""
+def counting_to(plugin: Path, dump: Path, caches: tuple[int, int] | None = None) -> str:
+    """Return the value of QEMU's option -plugin, in which commas separate, for a plugin that writes to a file.
+
+    Args:
+        plugin: The plugin.
+        dump: The file.
+        caches: Bytes of an L1 and L2 whose misses are counted, too.
+    """
     file, out = (str(path).replace(",", ",,") for path in (plugin, dump))
-    return f"file={file},out={out}"
+    return f"file={file},out={out}" + (",l1={},l2={}".format(*caches) if caches else "")
 
 
 def _check_cache() -> None:

@@ -152,23 +152,16 @@ def _threads(report: ThreadReport) -> str:
 def _totals(report: "CountReport") -> str:
     macs = {kind: share for kind, share in report.classes.items() if kind in MAC_CLASSES}
     others = {kind: share for kind, share in report.classes.items() if kind not in MAC_CLASSES}
-    bandwidth = report.bandwidth
-    memory = (
-        f"{bandwidth.bytes:,} bytes from beyond L2: no less than {_millions(bandwidth.bound_cycles)} cycles; the "
-        f"estimate needs {bandwidth.needed_bytes_per_cycle:.2f} bytes/cycle"
-        if bandwidth.bytes
-        else "weights and activations fit in L2"
-    )
     return _lines(
         {
+            "cycles with caches": f"{_millions(report.cycles_with_caches)} on {report.core}, estimated (model "
+            f"{report.model}); {_millions(report.estimated_cycles)} of them in the core",
+            "fetched": f"{report.l2_bytes:,} bytes by L1, {report.memory_bytes:,} of them from memory",
             "instructions": f"{_millions(report.instructions)} per inference (emulated, {report.threads} thread)",
             "MAC": f"{_millions(report.macs)}, {report.macs_per_instruction:.2f} per instruction",
             "MAC instructions": f"{_percent(report.mac_share)}: {_shares(macs) or 'none'}",
             "others": _shares(others),
-            "estimated cycles": f"{_millions(report.estimated_cycles)} on {report.core}, of the blocks executed "
-            f"(model {report.model})",
             "not modelled": f"{_percent(report.unmodelled_share)} of instructions",
-            "memory": memory,
         }
     )
 
@@ -187,7 +180,7 @@ def _comparison(report: Comparison) -> str:
         f"{report.model}, {_millions(report.macs)}MAC, {report.target} (emulated as {report.cpu}; cycles of "
         f"{report.cycle_model})"
     )
-    counted = [("runtime", "instructions", "ratio", "MAC/insn", "estimated cycles", "ratio")]
+    counted = [("runtime", "instructions", "ratio", "MAC/insn", "cycles with caches", "ratio")]
     sizes = [("runtime", "empty", "binary bytes", "weight bytes")]
     for row in report.rows:
         name = f"{row.runtime} {row.version}"
@@ -198,7 +191,7 @@ def _comparison(report: Comparison) -> str:
                 f"{row.instructions:,}",
                 f"{row.instruction_ratio:.2f}",
                 f"{row.macs_per_instruction:.2f}",
-                f"{row.estimated_cycles:,}",
+                f"{row.cycles_with_caches:,}",
                 f"{row.cycle_ratio:.2f}",
             )
         )
@@ -209,7 +202,7 @@ def _comparison(report: Comparison) -> str:
 
 
 def _lines(rows: dict[str, str]) -> str:
-    return "\n".join(prose(f"{name:<18}{value}", indent=18) for name, value in rows.items())
+    return "\n".join(prose(f"{name:<20}{value}", indent=20) for name, value in rows.items())
 
 
 def _shares(shares: Mapping[InsnClass, float]) -> str:

@@ -111,7 +111,7 @@ def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bo
 
 def _overview(report: ExplainReport, again: str) -> Iterator[str]:
     """Yield a summary, then the near misses with the largest possible gain."""
-    cost = f"selection cost {report.selection_cost / 1e6:.3f} M cycles"
+    cost = f"{report.cycles_with_caches / 1e6:.3f} M cycles with caches, estimated"
     where = "" if report.npu is None else " where the CPU computes all of it"
     yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}{where}"
     if report.npu is not None:
@@ -166,10 +166,10 @@ def _near_misses(report: ExplainReport) -> Iterator[str]:
     worth = [(gain, places) for gain, places in worth if gain >= _LEAST_GAIN]
     worth.sort(key=lambda each: -each[0])
     if not worth:
-        yield "No near miss may gain 0.1 % of the selection cost or more."
+        yield "No near miss may gain 0.1 % of the cycles or more."
         return
     where = "" if report.npu is None else " on the CPU"
-    yield f"Near misses, with what they may gain{where} at most (of the selection cost):"
+    yield f"Near misses, with what they may gain{where} at most (of the cycles):"
     for gain, places in worth[:_MISSES]:
         first = max(places, key=lambda place: place.gain)
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
@@ -197,14 +197,14 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
         yield "  nothing"
     kernels = {kernel.symbol: kernel for kernel in node.kernels}
     for call in node.calls:
-        share = 100 * call.selection_cost / (report.selection_cost or 1)
+        share = 100 * call.cycles_with_caches / (report.cycles_with_caches or 1)
         kernel = kernels[call.symbol]
         yield from ("", f"Computed by {call.kernel} ({call.symbol}), {call.output}:")
         yield from wrapped("  holds     ", ", ".join(call.sources))
         yield from wrapped(
             "  costs     ",
-            f"selection cost {call.selection_cost:,} cycles, {share:.1f} % of the model; {call.macs:,} MACs, "
-            f"{call.bytes:,} bytes",
+            f"{call.cycles_with_caches:,} cycles with caches, estimated, {share:.1f} % of the model; "
+            f"{call.macs:,} MACs, {call.bytes:,} bytes",
         )
         yield from wrapped("  as        ", f"{kernel.reason}; computes in {kernel.numerics}")
         if kernel.params:

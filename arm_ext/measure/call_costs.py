@@ -9,15 +9,11 @@ from typing import Literal
 
 from arm_ext.common.trace import MODEL_IMAGE, TraceSection
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass, disassemble
-from arm_ext.measure.cycles import BlockCost, costs_of, glue, instructions_by_class
+from arm_ext.measure.cycles import LINE_BYTES, BlockCost, costs_of, glue, instructions_by_class
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.pipes import vector_cycles
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
-from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
-
-LINE_BYTES = 64
-"""Bytes of a cache line, as in the cache model of the counting plugin."""
+from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE, MEMORY_BYTES_PER_CYCLE
 
 Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"]
 """What takes cycles of a call; see `CallCost.parts`."""

@@ -16,6 +16,7 @@ from arm_ext.measure.false_dependency import read_anew, repeats
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.mca_text import mca_text
 from schedules.cores import Core
+from schedules.kernels.common.cost_model import fetch_cycles
 
 _CONDITIONAL = re.compile(r"bc?\.\w+|cbn?z|tbn?z")
 
@@ -33,6 +34,18 @@ class BlockCost:
     block: TranslationBlock
     cycles: float
     unmodelled: int
+
+
+LINE_BYTES = 64
+"""Bytes of a cache line, as in the cache model of the counting plugin."""
+
+
+def line_cycles(l1_misses: int, l2_misses: int) -> float:
+    """Return the cycles in which the lines that L1 and L2 had to fetch are carried; see `fetch_cycles`.
+
+    Prefetchers hide the latency, but the buses still carry the bytes.
+    """
+    return fetch_cycles(l1_misses * LINE_BYTES, l2_misses * LINE_BYTES)
 
 
 def block_costs(blocks: Sequence[TranslationBlock], core: Core, mca: Mca) -> list[BlockCost]:

@@ -8,17 +8,14 @@ from arm_ext.common.json_record import ClosedRecord
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.trace import Trace
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
-from arm_ext.measure.cycles import BlockCost, block_costs, instructions_by_class
+from arm_ext.measure.cycles import LINE_BYTES, BlockCost, block_costs, instructions_by_class, line_cycles
 from arm_ext.measure.mca import Mca
 from schedules.cores import Core
 
 NOTE = (
-    "Counts are of an emulator, exact. Cycles are of a model (llvm-mca, all loads hit L1, all branches "
-    "predicted): they compare builds for one core, and are no time on a board."
+    "Counts are of an emulator, exact. Cycles are of models (llvm-mca with all branches predicted, and caches without "
+    "prefetching): they compare builds for one core, and are no time on a board."
 )
-# The read data channel between a core and its interconnect is at most 256 bits wide (AMBA CHI, as in Neoverse
-# N1 and the DynamIQ shared unit). A core gets a fraction of it from DRAM, so that the bound is a floor.
-BUS_BYTES_PER_CYCLE = 32
 
 
 class SymbolRow(ClosedRecord):
@@ -41,20 +38,6 @@ class SymbolRow(ClosedRecord):
     estimated_cycles: int
 
 
-class Bandwidth(ClosedRecord):
-    """Memory traffic, which the cycle estimate leaves out.
-
-    Attributes:
-        bytes: Bytes of weights and activations from beyond L2 per inference; 0 if L2 holds them all.
-        bound_cycles: `bytes` at BUS_BYTES_PER_CYCLE; no inference takes less.
-        needed_bytes_per_cycle: Memory bandwidth for which the cycle estimate holds.
-    """
-
-    bytes: int
-    bound_cycles: int
-    needed_bytes_per_cycle: float
-
-
 class CountReport(ClosedRecord):
     """Counts of one warm inference on one thread.
 
@@ -67,15 +50,17 @@ class CountReport(ClosedRecord):
         core: The core that the cycles are estimated for.
         model: The scheduling model that stands for the core, and its source ("neoverse-n1 of llvm-mca
             19.1.7").
-        estimated_cycles: Estimated cycles per inference.
+        cycles_with_caches: Estimated cycles per inference, those in which caches fetch included.
+        estimated_cycles: The same as if all loads hit L1.
         unmodelled_share: Share of instructions that the model has no data for.
-        bandwidth: Memory traffic, a bound beside the estimated cycles.
+        l2_bytes: Bytes of the lines that L1 fetched from L2 or beyond, per inference.
+        memory_bytes: Bytes of those among them that L2 fetched from memory.
         symbols: Kernels and libraries, those with the most instructions first.
         npu: Where the NPU's regions were computed.
         note: Caveat of the figures.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Literal["counts"] = "counts"
     threads: Literal[1] = 1
     instructions: int
@@ -85,29 +70,30 @@ class CountReport(ClosedRecord):
     mac_share: float
     core: str
     model: str
+    cycles_with_caches: int
     estimated_cycles: int
     unmodelled_share: float
-    bandwidth: Bandwidth
+    l2_bytes: int
+    memory_bytes: int
     symbols: list[SymbolRow]
     npu: NpuStatus | None = None
     note: str = NOTE
 
 
-def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) -> CountReport:
+def profile(trace: Trace, core: Core, mca: Mca, *, macs: int) -> CountReport:
     """Count the instructions of one inference, and estimate its cycles on the core.
 
     Args:
-        trace: Trace of one inference.
+        trace: Trace of one inference on a board with the core's caches.
         core: Core to estimate cycles for.
         mca: The llvm-mca that estimates cycles.
         macs: Multiply-accumulates of the model.
-        working_set: Bytes of weights and peak activations.
     """
     costs = block_costs(trace.blocks, core, mca)
     total = trace.instructions
     cycles = sum(cost.cycles for cost in costs)
     classes = instructions_by_class(costs)
-    streamed = working_set if working_set > core.l2.size else 0
+    l1_misses, l2_misses = trace.misses or (0, 0)
     return CountReport(
         instructions=total,
         macs=macs,
@@ -116,13 +102,11 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
         mac_share=sum(classes[kind] for kind in MAC_CLASSES) / total,
         core=core.name,
         model=f"{core.mca_cpu} of llvm-mca {mca.version}",
+        cycles_with_caches=round(cycles + line_cycles(l1_misses, l2_misses)),
         estimated_cycles=round(cycles),
         unmodelled_share=sum(cost.unmodelled for cost in costs) / total,
-        bandwidth=Bandwidth(
-            bytes=streamed,
-            bound_cycles=round(streamed / BUS_BYTES_PER_CYCLE),
-            needed_bytes_per_cycle=streamed / cycles,
-        ),
+        l2_bytes=l1_misses * LINE_BYTES,
+        memory_bytes=l2_misses * LINE_BYTES,
         symbols=_rows(costs, total),
     )
 

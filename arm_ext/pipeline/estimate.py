@@ -31,11 +31,11 @@ class Estimate:
     @property
     def cycles(self) -> int:
         """Estimated cycles of one inference on one core."""
-        return sum(call.selection_cost for call in self.calls)
+        return sum(call.cycles_with_caches for call in self.calls)
 
     def costs(self) -> list[tuple[tuple[str, ...], float]]:
         """Return, for each call, its source nodes (the anchor first) and its cycles."""
-        return [((call.anchor, *call.sources), call.selection_cost) for call in self.calls]
+        return [((call.anchor, *call.sources), call.cycles_with_caches) for call in self.calls]
 
 
 def estimate(
@@ -58,5 +58,5 @@ def estimate(
     options = PhaseOptions(profile, numerics=numerics, divide=divide, kernel_cache=kernel_cache)
     planned = last(run_phases(PhaseResult(model.mod), options))
     nodes = SourceNodes(model.nodes, count_macs(model.mod))
-    calls = tuple(row for row in planned.rows(nodes) if row.function not in planned.offers)
+    calls = tuple(row for row in planned.rows(nodes, profile.core) if row.function not in planned.offers)
     return Estimate(calls, weight_bytes(planned.mod), planned.division)

@@ -44,6 +44,7 @@ from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rules.registry import GATHER_RULES, PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
+from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.generic.schedule import FIRST
 from schedules.kernels.common.contract import Kernel
@@ -121,7 +122,7 @@ class PhaseResult:
         offers: From `partition`: function name → call that may compute it instead, such as a run on an NPU.
         division: From `partition`: further results of `divide`, such as its report.
         kernels: From `lower`: one record per kernel.
-        calls: From `lower`: every call of a kernel, in execution order.
+        calls: From `lower`: every call of a kernel, in execution order, those too that `plan` makes views.
     """
 
     mod: tvm.IRModule
@@ -134,9 +135,9 @@ class PhaseResult:
     kernels: tuple[KernelCall, ...] = ()
     calls: tuple[CallSite, ...] = ()
 
-    def rows(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
+    def rows(self, nodes: SourceNodes, core: Core) -> tuple[CallRow, ...]:
         """Return the calls of kernels, with their estimates and source nodes, by `call_rows`."""
-        return call_rows(self.calls, {kernel.symbol: kernel for kernel in self.kernels}, nodes)
+        return call_rows(self.calls, {kernel.symbol: kernel for kernel in self.kernels}, nodes, core)
 
 
 def gather(
@@ -275,8 +276,7 @@ def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
     kernels = (k if k.symbol in called else k.model_copy(update=_VIEW) for k in result.kernels)
-    left = (call for call in result.calls if call.symbol in called)
-    return replace(result, mod=mod, kernels=tuple(kernels), calls=tuple(left))
+    return replace(result, mod=mod, kernels=tuple(kernels))
 
 
 def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:

@@ -3,7 +3,9 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from arm_ext.report.caches import CallOperands, operand_cycles
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
+from schedules.cores import Core
 from schedules.generic import families
 from schedules.select import KERNELS
 
@@ -23,9 +25,16 @@ _WITHOUT_PRODUCTS = {
 
 
 def call_rows(
-    sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes
+    sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes, core: Core
 ) -> tuple[CallRow, ...]:
-    """Return a row for each call, except views, which share their input's memory and need no kernel."""
+    """Return a row for each call, except views, which share their input's memory and need no kernel.
+
+    Args:
+        sites: Calls in the order of execution.
+        kernels: Symbol → the kernel.
+        nodes: Source nodes, with their operators and multiply-accumulates.
+        core: Core whose caches hold the operands.
+    """
     found: list[CallSite] = []
     made_by: dict[str, tuple[int, ...]] = {}
     reads: list[tuple[int, ...]] = []
@@ -38,10 +47,13 @@ def call_rows(
         else:
             made_by[site.result] = read
     macs = _macs(found, kernels, nodes.macs)
+    fetched = operand_cycles(_operands(found, reads), core)
     rows = []
-    for site, own, read in zip(found, macs, reads, strict=True):
+    for site, own, read, fetching in zip(found, macs, reads, fetched, strict=True):
         kernel = kernels[site.symbol]
         estimate = kernel.selection_cost
+        if estimate is None:
+            estimate = round(UNSCHEDULED_CYCLES * (own + site.elements))
         rows.append(
             CallRow(
                 symbol=site.symbol,
@@ -51,9 +63,10 @@ def call_rows(
                 output=site.output,
                 kernel=kernel.kernel,
                 macs=own,
-                selection_cost=round(UNSCHEDULED_CYCLES * (own + site.elements))
-                if estimate is None
-                else estimate,
+                selection_cost=estimate,
+                cycles_with_caches=round(
+                    estimate * core.formula_ratio(floats=kernel.numerics == "float") + fetching
+                ),
                 bytes=site.read + site.written,
                 written=site.written,
                 reads=read,
@@ -62,6 +75,14 @@ def call_rows(
             )
         )
     return tuple(rows)
+
+
+def _operands(sites: Sequence[CallSite], reads: Sequence[tuple[int, ...]]) -> list[CallOperands]:
+    found = []
+    for site, read in zip(sites, reads, strict=True):
+        results = sum(sites[index].written for index in read)
+        found.append(CallOperands(max(0, site.read - results), read, site.written))
+    return found
 
 
 def _macs(sites: Sequence[CallSite], kernels: Mapping[str, KernelCall], macs: Mapping[str, int]) -> list[int]:

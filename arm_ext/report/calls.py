@@ -126,6 +126,12 @@ class CallRow(JsonRecord):
     selection_cost: int = Field(
         description="Selection cost of one call on one core, in cycles: a formula of the kernel's, not a measurement."
     )
+    cycles_with_caches: int = Field(
+        default=0,
+        description="Estimated cycles of one call on one core: its selection cost times the core's ratio of code to "
+        "formula, and the time in which caches fetch its operands. `profile` has the same figure of the code as it "
+        "runs.",
+    )
     bytes: int = Field(description="Bytes read and written, weights among them.")
     written: int = Field(default=0, description="Bytes of the results.")
     reads: tuple[int, ...] = Field(

@@ -19,7 +19,7 @@ class Unapplied(BaseModel):
         diagnostic: Why not. For a near miss, the diagnostic's limit is the value that the pattern asks for instead of
             the actual one.
         anchor: The operator that names the place: of `diagnostic.others` if there are any, else of `diagnostic.nodes`.
-        gain: The most that the rule would save if it applied, as a share of the model's selection cost.
+        gain: The most that the rule would save if it applied, as a share of the model's cycles.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -100,7 +100,7 @@ class ExplainReport(BaseModel):
         rules: One record per rule.
         phases: Number of operators, as imported and after each phase.
         kernel_calls: Number of kernel calls after the last phase.
-        selection_cost: Selection cost of these calls on one core, in cycles.
+        cycles_with_caches: Estimated cycles of these calls on one core.
         npu: With an NPU, how the model is divided; the kernel calls are then those of a machine without it.
         node: All about the source node that was asked for, if one was.
     """
@@ -112,6 +112,6 @@ class ExplainReport(BaseModel):
     rules: tuple[RuleReport, ...]
     phases: tuple[PhaseCount, ...] = ()
     kernel_calls: int = 0
-    selection_cost: int = 0
+    cycles_with_caches: int = 0
     npu: NpuReport | None = None
     node: NodeReport | None = None

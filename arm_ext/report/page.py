@@ -43,10 +43,10 @@ _CLASSES = 12
 _VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2")
 
 _ESTIMATES = (
-    "kcost is the selection cost: thousands of cycles on one core by the formula that kernels are chosen by. It knows "
-    "nothing of waits for memory, so that a layer of many KB may be slower."
+    "kcyc is thousands of cycles with caches on one core, estimated without running the code; `arm-ext profile` has "
+    "the same of the code as it runs."
 )
-_COLUMNS = ("layer", "output", "kernel", "kMAC", "kcost", "time", "KB")
+_COLUMNS = ("layer", "output", "kernel", "kMAC", "kcyc", "time", "KB")
 _ATEN = re.compile(r"aten\.(\w+)\.\w+")
 """An operator of PyTorch: namespace, name, overload."""
 
@@ -111,7 +111,7 @@ class _Page:
         kernels: Symbol → kernel of the report.
         nodes: Name → source node of the report.
         on_cpu: Calls that the CPU makes even on a machine with the NPU.
-        total: Cost of all calls: selection cost, or microseconds if an NPU computes a part.
+        total: Cost of all calls: cycles, or microseconds if an NPU computes a part.
     """
 
     report: CompileReport
@@ -201,8 +201,8 @@ class _Page:
 
     def _time(self) -> str:
         """Return the estimated cost of the complete model, as text."""
-        npu, cycles = self.report.npu, sum(call.selection_cost for call in self.on_cpu)
-        said = f"selection cost {cycles / 1e6:.3f} M cycles on one core"
+        npu, cycles = self.report.npu, sum(call.cycles_with_caches for call in self.on_cpu)
+        said = f"{cycles / 1e6:.3f} M cycles with caches on one core, estimated"
         if npu is not None and npu.regions:
             on_npu = sum(region.npu_us for region in npu.regions)
             said = (
@@ -268,7 +268,7 @@ class _Page:
 
     def _call(self, call: CallRow) -> tuple[str, ...]:
         also = "".join(f" +{name}" for name in (_ATEN.sub(r"\1", each) for each in call.operators))
-        figures = (call.macs / 1e3, call.selection_cost / 1e3, 100 * self._share(call), call.bytes / 1e3)
+        figures = (call.macs / 1e3, call.cycles_with_caches / 1e3, 100 * self._share(call), call.bytes / 1e3)
         macs, cycles, share, size = (f"{figure:,.1f}" for figure in figures)
         return (
             call.anchor + also,
@@ -285,7 +285,7 @@ class _Page:
         mhz = npu.npu_mhz if npu else 1.0
         yield (
             f"NPU region {region.index}, {region.npu_us:,.0f} us with its hand-over ({region.cpu_us:,.0f} us on the "
-            "CPU); Vela's layers, kcost in thousands of cycles of the NPU by its estimate:"
+            "CPU); Vela's layers, kcyc in thousands of cycles of the NPU by its estimate:"
         )
         for layer in region.layers:
             if not layer.cycles:  # counted in the previous layer
@@ -476,7 +476,7 @@ class _Page:
             for reason, declined in names.items():
                 found.setdefault((", ".join(declined), reason), []).append(call)
         for (name, reason), calls in found.items():
-            first = max(calls, key=lambda call: call.selection_cost)
+            first = max(calls, key=lambda call: call.cycles_with_caches)
             more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
             share = sum(map(self._share, calls))
             yield _Finding(
@@ -503,7 +503,8 @@ class _Page:
     def _cost(self, call: CallRow) -> float:
         """Return the cost of a call: cycles, or with an NPU region microseconds."""
         npu = self.report.npu
-        return call.selection_cost / npu.cpu_mhz if npu is not None and npu.regions else call.selection_cost
+        cycles = call.cycles_with_caches
+        return cycles / npu.cpu_mhz if npu is not None and npu.regions else cycles
 
     def _share(self, call: CallRow) -> float:
         return self._cost(call) / self.total

@@ -14,6 +14,7 @@ from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
 from relay_passes import RemovedChannels
+from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.generic import families
 from schedules.generic.families import GENERIC
@@ -118,6 +119,7 @@ def build_report(
     nodes: dict[str, str],
     macs: dict[str, int],
     kernels: Iterable[KernelCall],
+    core: Core,
     left_float: Iterable[Diagnostic] = (),
     kept_layout: Iterable[Diagnostic] = (),
     npu: NpuReport | None = None,
@@ -136,6 +138,7 @@ def build_report(
         nodes: Source node → operator, in the source's order.
         macs: Source node → number of multiply-accumulates of one inference.
         kernels: The kernels, with their source nodes.
+        core: Core that costs are estimated for.
         left_float: Calls of a quantised model that compute in float.
         kept_layout: Calls that are not channels-last.
         npu: The division between NPU and CPU, if there is one.
@@ -162,7 +165,7 @@ def build_report(
         macs=total,
         nodes=rows,
         kernels=calls,
-        calls=call_rows(sites, {call.symbol: call for call in calls}, SourceNodes(nodes, macs)),
+        calls=call_rows(sites, {call.symbol: call for call in calls}, SourceNodes(nodes, macs), core),
         package=package,
         left_float=tuple(left_float),
         kept_layout=tuple(kept_layout),

@@ -12,14 +12,11 @@ import tvm
 from arm_ext.board import BoardInfo, conditions
 from arm_ext.board.session import BoardSession
 from arm_ext.common.trace import MODEL_IMAGE, ModelCode, Trace
-from arm_ext.measure.call_costs import LINE_BYTES
-from arm_ext.measure.cycles import block_costs
+from arm_ext.measure.cycles import LINE_BYTES, block_costs, line_cycles
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.pipes import least_cycles, vector_share
 from arm_ext.tune.measure import Result
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
-from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE
 
 ESTIMATE = 3
 """Version of the estimate, raised when the same candidate would get other cycles; costs of other versions are not
@@ -33,10 +30,6 @@ BOUND = "bound"
 
 The bound is the cycles that fill the vector pipes, or dispatch, and those to fetch each line that is read or written
 and was not in L1 and L2, once."""
-
-# Cycles to transfer a line from L2, and from memory. Prefetchers hide the latency, but the buses still transfer the
-# bytes.
-_LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
 
 _REPEATS = 9
 # A call is repeated until the repetitions take this many ms, at least a thousand ticks of the clock.
@@ -114,11 +107,10 @@ class Cycles:
         blocks = [block for block in trace.blocks if block.image == MODEL_IMAGE]
         costs = block_costs(blocks, self.core, self.mca)
         misses = trace.misses or (0, 0)
-        moved = sum(count * cycles for count, cycles in zip(misses, _LINE_CYCLES, strict=True))
-        cycles = sum(cost.cycles for cost in costs) + moved
+        cycles = sum(cost.cycles for cost in costs) + line_cycles(*misses)
         once = [min(count, kernel.lines) for count in misses]
         least = least_cycles(costs, self.core)
-        least += sum(count * cycles for count, cycles in zip(once, _LINE_CYCLES, strict=True))
+        least += line_cycles(*once)
         return Result(
             round(cycles, 1),
             sum(block.instructions for block in blocks),

@@ -107,8 +107,10 @@ def loop_cost(expr: ir.Expr, var: ir.Var) -> LoopCost:
     if isinstance(expr, TensorLoad):
         varies, own, parts = uses(expr, var), len(loads(expr)), []
     else:
-        parts = [loop_cost(child, var) for child in children(expr)]
-        own = _own_cost(expr)
+        parts, own = [loop_cost(child, var) for child in children(expr)], _own_cost(expr)
+        if call_name(expr) == CONDITIONAL and not loads(expr.args[0]):
+            # Loops are split where such a condition changes: one branch is computed, without the condition.
+            parts, own = [max(parts[1:], key=lambda part: part.inside)], 0
         varies = any(part.varies for part in parts) or (isinstance(expr, ir.Var) and expr.same_as(var))
     return LoopCost(
         inside=sum(part.inside for part in parts) + (own if varies else 0),

@@ -12,7 +12,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
-from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, element, loads
+from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, children, element, loads
 from schedules.generic.fusion import cost, fuse, loop_cost
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
@@ -31,7 +31,7 @@ _AARCH64 = "aarch64"
 _VECTOR_BYTES = 16
 
 _INSTRUCTIONS_PER_CYCLE = 2
-"""Assumed for vector code on a core with two vector pipes; used only for the threshold of multithreading."""
+"""Assumed for vector code on a core with two vector pipes; for reports and for the threshold of multithreading."""
 
 
 _MOST_TENSORS = 300
@@ -203,8 +203,11 @@ def _cycles(stage: Stage) -> float:
 
 
 def _vectors(value: ir.Expr) -> float:
-    """Return the fraction of a vector register that an element of a value occupies."""
-    return int("".join(filter(str.isdigit, element(value))) or 8) / 8 / _VECTOR_BYTES
+    """Return the fraction of a vector register that an element of a value occupies where it is widest."""
+    own = int("".join(filter(str.isdigit, element(value))) or 8) / 8 / _VECTOR_BYTES
+    if isinstance(value, TensorLoad):
+        return own
+    return max([own, *(_vectors(child) for child in children(value) if element(child).startswith("float"))])
 
 
 def _instructions(value: ir.Expr, along: Axis | None) -> float:

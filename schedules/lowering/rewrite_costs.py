@@ -12,6 +12,7 @@ from schedules.composites.vocabulary import BIAS, LINEAR, VOCABULARY
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
+from schedules.kernels.common.cost_model import MEMORY_BYTES_PER_CYCLE
 from schedules.kernels.epilogues import residual_s8
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Rejected, select
@@ -24,9 +25,6 @@ SPLIT_INSTRUCTIONS = 5.0
 
 SPLIT_CALL = 800.0
 """Cycles of the calls and allocations around a split: 2.8 k instructions more are counted than for one call less."""
-
-BYTES_PER_CYCLE = 8.0
-"""Bandwidth beyond L2 of one core. Assumed, not measured."""
 
 
 @dataclass(frozen=True)
@@ -98,4 +96,4 @@ class RewriteCosts:
     def moved(self, shape: Sequence[int]) -> float:
         """Estimate moving a float32 value once between L2 and memory; 0.0 if it fits L2."""
         size = math.prod(shape) * FLOAT
-        return size / BYTES_PER_CYCLE if size > self.cache else 0.0
+        return size / MEMORY_BYTES_PER_CYCLE if size > self.cache else 0.0

@@ -6,8 +6,9 @@ from typing import Literal
 from arm_ext.common.json_record import ClosedRecord
 
 NOTE = (
-    "One warm inference on one thread, counted between the same two marks on one emulator. Cycles are of a model "
-    "(llvm-mca): they compare programs for one core, and are no time on a board. A ratio is the row's number over "
+    "One warm inference on one thread, counted between the same two marks on one emulator. Cycles are of models "
+    "(llvm-mca, and caches of the core's sizes): they compare programs for one core, and are no time on a board. A "
+    "ratio is the row's number over "
     "tvm-arm-ext's. `empty` is what the runtime takes for a model that computes nothing, its call from Python "
     "included; it is part of the row. Binary is what is loaded to run a model, without the weights; weights are "
     "as the runtime is given them."
@@ -19,11 +20,13 @@ class InferenceCounts(ClosedRecord):
 
     Attributes:
         libraries: Dynamic instructions of each library, and of the interpreter of a peer; most first.
-        estimated_cycles: Estimated cycles of the inference.
+        estimated_cycles: Estimated cycles of the inference as if all loads hit L1.
+        cycles_with_caches: The same with those in which caches fetch.
     """
 
     libraries: dict[str, int]
     estimated_cycles: int
+    cycles_with_caches: int
 
     @property
     def instructions(self) -> int:
@@ -39,9 +42,10 @@ class Row(ClosedRecord):
         version: Version of its wheel.
         instructions: Executed instructions per inference.
         macs_per_instruction: The model's multiply-accumulates over `instructions`.
-        estimated_cycles: Estimated cycles per inference.
+        cycles_with_caches: Estimated cycles per inference, those in which caches fetch included.
+        estimated_cycles: The same as if all loads hit L1.
         instruction_ratio: `instructions` over those of tvm-arm-ext.
-        cycle_ratio: `estimated_cycles` over those of tvm-arm-ext.
+        cycle_ratio: `cycles_with_caches` over those of tvm-arm-ext.
         binary_bytes: Shared libraries loaded to run a model, without the model's weights.
         weight_bytes: Constants of the model as the runtime is given them.
         empty_instructions: Executed instructions for a model that computes nothing, which include the call
@@ -55,6 +59,7 @@ class Row(ClosedRecord):
     version: str
     instructions: int
     macs_per_instruction: float
+    cycles_with_caches: int
     estimated_cycles: int
     instruction_ratio: float
     cycle_ratio: float
@@ -75,7 +80,7 @@ class Absent(ClosedRecord):
 class Comparison(ClosedRecord):
     """The result of `bench --against`; its first row is tvm-arm-ext's."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Literal["comparison"] = "comparison"
     model: str
     target: str
@@ -108,9 +113,10 @@ def row(
         version=version,
         instructions=counts.instructions,
         macs_per_instruction=macs / counts.instructions,
+        cycles_with_caches=counts.cycles_with_caches,
         estimated_cycles=counts.estimated_cycles,
         instruction_ratio=counts.instructions / ours.instructions,
-        cycle_ratio=counts.estimated_cycles / ours.estimated_cycles,
+        cycle_ratio=counts.cycles_with_caches / ours.cycles_with_caches,
         binary_bytes=binary_bytes,
         weight_bytes=weight_bytes,
         empty_instructions=empty_instructions,

@@ -51,11 +51,13 @@ class PeerRun:
 
     Attributes:
         blocks: All executed blocks, each named by its library.
+        misses: Lines that L1 and L2 had to fetch; None if no caches were modelled.
         outputs: Outputs in the model's order.
         library_bytes: Size of the files of the peer's wheel that were loaded.
     """
 
     blocks: tuple[TranslationBlock, ...]
+    misses: tuple[int, int] | None
     outputs: list[npt.NDArray[Any]]
     library_bytes: int
 
@@ -76,6 +78,7 @@ class Guest:
         cpu: str,
         core: str,
         part: Part = "inference",
+        caches: tuple[int, int] | None = None,
     ) -> PeerRun:
         """Count the instructions of an inference in a peer.
 
@@ -85,6 +88,7 @@ class Guest:
             cpu: QEMU's -cpu.
             core: Core of `schedules.cores.CORES`, which the peer takes the machine for.
             part: Part of the work that is counted.
+            caches: Bytes of an L1 and L2 whose misses in an inference are counted, too.
 
         Raises:
             ModelError: The peer refuses the model, or crashes.
@@ -94,17 +98,28 @@ class Guest:
             work = Path(scratch)
             arrays: dict[str, Any] = {str(k): value for k, value in enumerate(inputs)}
             np.savez(work / "inputs.npz", **arrays)
-            self._run(self._command(model.absolute(), work, part, cpu=cpu, core=core))
+            self._run(self._command(model.absolute(), work, part, cpu=cpu, core=core, caches=caches))
             with np.load(work / "outputs.npz") as held:
                 outputs = [held[str(k)] for k in range(len(held))]
             maps = (work / "maps").read_text(encoding="utf-8")
-            return PeerRun(_blocks(work / "dump", maps), outputs, self._library_bytes(maps))
+            dump = TraceDump.read(work / "dump")
+            return PeerRun(_blocks(dump, maps), dump.misses, outputs, self._library_bytes(maps))
 
-    def _command(self, model: Path, work: Path, counted: Part, *, cpu: str, core: str) -> list[str]:
+    def _command(
+        self,
+        model: Path,
+        work: Path,
+        counted: Part,
+        *,
+        cpu: str,
+        core: str,
+        caches: tuple[int, int] | None,
+    ) -> list[str]:
         qemu, _ = emulator()
         view = guest_view(self.root, work, core)
         python = self.root / "usr/bin" / f"python{python_version(self.root)}"
-        emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", counting_to(qemu_plugin(), work / "dump")]
+        plugin = counting_to(qemu_plugin(), work / "dump", caches)
+        emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", plugin]
         return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work), counted]
 
     def _run(self, command: Sequence[str]) -> None:
@@ -155,10 +170,10 @@ def fetch(peer: Peer) -> Guest:
     return Guest(peer, root, wheels(peer, python_version(root)))
 
 
-def _blocks(dump: Path, maps: str) -> tuple[TranslationBlock, ...]:
+def _blocks(dump: TraceDump, maps: str) -> tuple[TranslationBlock, ...]:
     images = Images(maps)
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for line in TraceDump.read(dump).blocks:
+    for line in dump.blocks:
         counts[line.vaddr, line.words] += line.count
     return tuple(
         TranslationBlock(vaddr, count, words, image := images.at(vaddr), image)

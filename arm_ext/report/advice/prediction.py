@@ -11,9 +11,9 @@ from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequence[CallRow]) -> float:
     """Return the predicted saving of another build as a share of the measured cost; negative if it is slower.
 
-    A layer's cycles change as the estimates of the kernels that compute it, and the cycles in which it waits for cache
-    lines as the bytes that it reads and writes. The estimate of a layer that this build does not have is multiplied by
-    what this build measures for its estimates on average.
+    A layer's cycles change as the estimates of the kernels that compute it, and the cycles in which caches fetch as
+    their estimates do. The estimate of a layer that this build does not have is multiplied by what this build measures
+    for its estimates on average.
 
     Args:
         profile: Measurements of this build.
@@ -34,7 +34,7 @@ def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequenc
             continue
         layer = measured[name]
         saved -= layer.cycles * _ratio(other.cycles, own.cycles) + layer.waits * _ratio(
-            other.bytes, own.bytes
+            other.waits, own.waits
         )
     whole = float(profile.cycles_with_caches or profile.median_us or 0)
     return saved / whole if whole else 0.0
@@ -47,19 +47,17 @@ class _Cost:
     Attributes:
         cycles: Cycles of the core; microseconds, if measured on a real board.
         waits: Cycles in which cache lines are carried, where that is known apart.
-        bytes: Operands and results, each once.
     """
 
     cycles: float = 0.0
     waits: float = 0.0
-    bytes: int = 0
 
     @property
     def total(self) -> float:
         return self.cycles + self.waits
 
     def __add__(self, other: "_Cost") -> "_Cost":
-        return _Cost(self.cycles + other.cycles, self.waits + other.waits, self.bytes + other.bytes)
+        return _Cost(self.cycles + other.cycles, self.waits + other.waits)
 
 
 def _measured(calls: Iterable[ProfiledCall]) -> dict[str, _Cost]:
@@ -75,7 +73,9 @@ def _of_call(call: ProfiledCall) -> _Cost:
 
 
 def _estimated(rows: Iterable[CallRow]) -> dict[str, _Cost]:
-    return _by_layer((row.anchor, _Cost(row.selection_cost, bytes=row.bytes)) for row in rows)
+    return _by_layer(
+        (row.anchor, _Cost(row.selection_cost, row.cycles_with_caches - row.selection_cost)) for row in rows
+    )
 
 
 def _by_layer(costs: Iterable[tuple[str, _Cost]]) -> dict[str, _Cost]:

@@ -97,12 +97,12 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Return the cycles of one call on one core with all loads in L1."""
+    elements = math.prod(workload.output_shape)
     if workload.composite == TABLE:
-        each, inputs = table_lookup.INSTRUCTIONS, 1
-    else:
-        each, inputs = binary_tile.INSTRUCTIONS[type(form_of(binary_of(workload)))], 2
+        return core.lookup_cycles * elements / VECTOR
+    each, inputs = binary_tile.INSTRUCTIONS[type(form_of(binary_of(workload)))], 2
     output = arithmetic(each + 1 / VECTOR) + scalar((inputs + LOOP_OVERHEAD / params.unroll) / VECTOR)
-    return (output * math.prod(workload.output_shape)).cycles(core)
+    return (output * elements).cycles(core)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:

@@ -14,9 +14,6 @@ from schedules.intrinsics.table import ENTRIES, tbl4, tbx4
 from schedules.kernels.common.contract import Array
 from schedules.tir.emit import i64, load
 
-INSTRUCTIONS = 7 / 16
-"""Vector instructions of one output."""
-
 SIZE = 256
 """Entries of a table."""
 

@@ -22,6 +22,7 @@ from schedules.intrinsics import sve
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array, declined
+from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.common.threads import each
 from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
@@ -149,6 +150,10 @@ SHARED = 41 / VECTOR
 """Instructions per result. Four results take a load, SCVTF, five for the quotient, FCVTNS and SQXTN; eight take SQADD
 and SQXTN; 16 take a store."""
 
+VECTOR_SLOTS = {False: 5.0, True: 4.3}
+"""Of those, slots of the vector pipes per element: 16 distances are moved to general registers one by one (UMOV), or a
+gather of four entries takes four."""
+
 
 @dataclass(frozen=True)
 class Params:
@@ -184,7 +189,9 @@ class QuantizedSoftmaxRows:
 
 def _cycles(workload: Workload, rows: QuantizedSoftmaxRows, params: Params, core: Core) -> float:
     # The maximum takes a load and SMAX, the distances a load, SUB and a store.
-    return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
+    instructions = 5 / VECTOR + LOOKED_UP[params.gather] + SHARED
+    element = Cost(instructions, VECTOR_SLOTS[params.gather])
+    return (element * (rows.count * rows.length)).cycles(core)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:

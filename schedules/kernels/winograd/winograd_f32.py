@@ -40,7 +40,7 @@ from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, KernelMatch, declined
-from schedules.kernels.common.cost_model import cheapest_by
+from schedules.kernels.common.cost_model import cheapest_by, fetch_cycles
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import panel_selection, product_float
@@ -56,10 +56,6 @@ NAME = "winograd_f32"
 
 OUTPUTS = (4, 2)
 """m of the transforms worth considering."""
-
-MEMORY_BYTES = 8
-"""Bytes a cycle that one core reads from memory; transformed weights are 1.8 or 4 times as many as the kernel's own.
-Assumed: some 20 GB/s at 2.5 GHz."""
 
 MOST_NUMBERS = 2
 """Most bytes that the intermediate numbers of a block may take, in multiples of data and result, which are alive at
@@ -144,7 +140,7 @@ def instructions(workload: Workload, params: Params) -> float:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Return the cycles of one call on one core: transforms, products, and reading the transformed weights."""
+    """Return the cycles of one call on one core: transforms, products, and what caches fetch between them."""
     cut = WinogradPlan(workload, params)
     segments = ((0, cut.channels),)
     total = sum(
@@ -154,9 +150,14 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     total += sum(
         max(all_ / core.issue_width, vector / core.vector_pipes) for all_, vector in _transforms(cut)
     )
-    weights = cut.channels * cut.columns * np.dtype(np.float32).itemsize
-    more = (cut.products - TAPS**2) * weights if cut.products * weights > core.l2.size else 0
-    return total + more / MEMORY_BYTES
+    each = cut.products * np.dtype(np.float32).itemsize
+    weights = cut.channels * cut.columns * each
+    # Transformed weights are 1.8 or 4 times as many as the kernel's own.
+    more = (1 - TAPS**2 / cut.products) * weights if weights > core.l2.size else 0
+    # Transformed data and products are written and read again, from L2 if L1 does not hold those of a block.
+    between = (cut.channels + cut.columns) * each
+    kept = min(cut.params.block, cut.tiles) * between <= core.l1d.size
+    return total + fetch_cycles(0 if kept else 2 * cut.tiles * between, more)
 
 
 def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:

@@ -92,7 +92,7 @@ def test_the_command_prints_counts_and_no_times(
     assert " ms" not in out
     assert cli.invoke(["bench", str(digits_package), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert CountReport.model_validate(document).schema_version == 1
+    assert CountReport.model_validate(document).schema_version == 2
 
 
 def test_an_emulated_board_at_an_address_gives_no_times(

@@ -81,7 +81,7 @@ def test_what_is_not_tried_is_listed(model: str, capsys: pytest.CaptureFixture[s
 def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--target", "cortex-a76"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"m: \d+ kernel calls, selection cost [\d.]+ M cycles", lines[0])
+    assert re.fullmatch(r"m: \d+ kernel calls, [\d.]+ M cycles with caches, estimated", lines[0])
     assert lines[2].startswith("operators  import ")
     assert "fold_batch_norm 1" in lines[3]
     start = next(i for i, line in enumerate(lines) if line.startswith("Near misses"))

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 import pytest
 
 from arm_ext.common.trace import Trace, TranslationBlock
 from arm_ext.measure.classify import InsnClass
 from arm_ext.measure.mca import find_mca
-from arm_ext.measure.profile import BUS_BYTES_PER_CYCLE, CountReport, profile
+from arm_ext.measure.profile import CountReport, profile
 from schedules.cores import CORES
+from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE, MEMORY_BYTES_PER_CYCLE
 from tests.arm_ext.measure.a64 import words
 
 pytestmark = pytest.mark.usefixtures("mca_cache")
@@ -29,8 +32,8 @@ TRACE = Trace(
 INSTRUCTIONS = 2 + 31 * 4 + 9 * 2 + 8 * 2
 
 
-def report(working_set: int = 1000) -> CountReport:
-    return profile(TRACE, CORE, find_mca(), macs=4000, working_set=working_set)
+def report(misses: tuple[int, int] | None = None) -> CountReport:
+    return profile(replace(TRACE, misses=misses), CORE, find_mca(), macs=4000)
 
 
 def test_totals() -> None:
@@ -73,17 +76,16 @@ def test_the_estimate_names_its_core_and_its_model() -> None:
     assert "no time" in found.note
 
 
-def test_bandwidth_bounds_what_l2_does_not_hold() -> None:
-    inside = report(CORE.l2.size).bandwidth
-    assert (inside.bytes, inside.bound_cycles, inside.needed_bytes_per_cycle) == (0, 0, 0)
-    beyond = report(CORE.l2.size + 32)
-    assert beyond.bandwidth.bytes == CORE.l2.size + 32
-    assert beyond.bandwidth.bound_cycles == CORE.l2.size / BUS_BYTES_PER_CYCLE + 1
-    needed = beyond.bandwidth.bytes / beyond.estimated_cycles
-    assert beyond.bandwidth.needed_bytes_per_cycle == pytest.approx(needed, rel=0.01)
+def test_cycles_with_caches_add_what_l1_and_l2_fetch() -> None:
+    none, some = report(), report((10, 3))
+    assert (none.l2_bytes, none.memory_bytes) == (0, 0)
+    assert none.cycles_with_caches == none.estimated_cycles
+    assert (some.l2_bytes, some.memory_bytes) == (640, 192)
+    fetching = 640 / L2_BYTES_PER_CYCLE + 192 / MEMORY_BYTES_PER_CYCLE
+    assert some.cycles_with_caches - some.estimated_cycles == pytest.approx(fetching, abs=1)
 
 
 def test_the_json_reads_back() -> None:
     found = report()
     assert CountReport.model_validate_json(found.model_dump_json()) == found
-    assert found.schema_version == 1
+    assert found.schema_version == 2

@@ -13,6 +13,7 @@ from arm_ext.api import digits
 from arm_ext.package import REPORT_JSON, load_package
 from arm_ext.report.page import render_all as render
 from arm_ext.report.report import CompileReport, build_report
+from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
 from tests.arm_ext.models import mlp, model
 from tests.arm_ext.pruned_models import pruned_digits
@@ -101,7 +102,7 @@ def test_a_comparison_names_limit_and_actual():
         "it interpolates", "nearest_neighbor", "linear", nodes=("up",), operator="image.resize2d"
     )
     assert call.why() == "it interpolates (expected nearest_neighbor, found linear)"
-    report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
+    report = build_report("m", "arm", {"up": "Resize"}, {}, [], CORES["cortex-a76"], [call, call])
     assert "Left in float although the model is quantised (2):\n" in render(report)
 
 

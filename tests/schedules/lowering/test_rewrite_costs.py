@@ -4,10 +4,11 @@ import dataclasses
 import pytest
 
 from schedules.cores import CORES
+from schedules.kernels.common.cost_model import MEMORY_BYTES_PER_CYCLE
 from schedules.kernels.epilogues import residual_s8
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm.by_rows import _tile_costs
-from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, RewriteCosts
+from schedules.lowering.rewrite_costs import FLOAT, SPLIT_CALL, RewriteCosts
 from schedules.select import _defaults, _variants
 from tests.schedules.lowering.test_parse import with_residual
 from tests.schedules.programs import linear
@@ -31,12 +32,12 @@ def test_data_beyond_the_cache_is_read_at_the_pace_of_memory():
     rows = CORE.l2.size // (16 * FLOAT)
     assert COSTS.cache == CORE.l2.size
     assert COSTS.moved((rows, 16)) == 0
-    assert COSTS.moved((rows + 1, 16)) == (rows + 1) * 16 * FLOAT / BYTES_PER_CYCLE
+    assert COSTS.moved((rows + 1, 16)) == (rows + 1) * 16 * FLOAT / MEMORY_BYTES_PER_CYCLE
     small = dataclasses.replace(CORE, l2=dataclasses.replace(CORE.l2, size=1))
     apart = RewriteCosts(small).linear((31, 16), 9, bias=True)
     assert apart is not None
     assert apart - COSTS.moved((31, 16)) == pytest.approx(
-        (COSTS.linear((31, 16), 9, bias=True) or 0) + 31 * 16 * FLOAT / BYTES_PER_CYCLE
+        (COSTS.linear((31, 16), 9, bias=True) or 0) + 31 * 16 * FLOAT / MEMORY_BYTES_PER_CYCLE
     )
     assert RewriteCosts(small).split((31, 16)) - COSTS.split((31, 16)) == 2 * RewriteCosts(small).moved(
         (31, 16)

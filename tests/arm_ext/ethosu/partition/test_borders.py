@@ -61,7 +61,9 @@ def test_the_report_shows_why_regions_are_not_one():
     model = prepared("mixed")
     options = NpuOptions("ethos-u55-128", cpu_mhz=5, cpu_ops=("Softmax",))
     report = model.divide(Divider(options)).report
-    page = render(build_report("m", "cortex-a55", model.model.nodes, {}, [], npu=report))
+    page = render(
+        build_report("m", "cortex-a55", model.model.nodes, {}, [], model.options.profile.core, npu=report)
+    )
     kept = {rejection.why() for rejection in report.rejections}
     between = [b for region in report.regions for b in region.borders if b.sources and b.reason not in kept]
     assert between

@@ -20,6 +20,7 @@ from arm_ext.report.report import CompileReport, build_report
 from arm_ext.target.profiles import baseline_host
 from relay_passes import unnamed_calls
 from relay_passes.ir.sources import bindings_of, sources_of
+from schedules.cores import CORES
 from tests.arm_ext.frontends.onnx import control_models as models
 from tests.arm_ext.frontends.onnx.control_models import graph, model, node, number, value
 
@@ -52,7 +53,9 @@ class Compiled:
         return found
 
     def report(self) -> CompileReport:
-        return build_report("m", "host", self.imported.nodes, {}, self.results["plan"].kernels)
+        return build_report(
+            "m", "host", self.imported.nodes, {}, self.results["plan"].kernels, CORES["cortex-a76"]
+        )
 
 
 @pytest.fixture(scope="module")

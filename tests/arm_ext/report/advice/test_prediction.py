@@ -7,7 +7,7 @@ from arm_ext.report.profile.record import Counts, ProfiledCall
 from tests.arm_ext.report.advice.records import call, profile_of
 
 
-def row(anchor: str, cycles: int, size: int = 0) -> CallRow:
+def row(anchor: str, cycles: int, fetching: int = 0) -> CallRow:
     return CallRow(
         symbol=anchor,
         anchor=anchor,
@@ -17,7 +17,8 @@ def row(anchor: str, cycles: int, size: int = 0) -> CallRow:
         kernel="",
         macs=0,
         selection_cost=cycles,
-        bytes=size,
+        cycles_with_caches=cycles + fetching,
+        bytes=0,
     )
 
 
@@ -37,7 +38,7 @@ def test_a_layer_changes_as_its_estimate() -> None:
     assert predicted_gain(profile_of(CONV, FC), NOW, then) == pytest.approx(0.3 - 0.15)
 
 
-def test_waits_for_cache_lines_change_as_the_bytes() -> None:
+def test_waits_for_cache_lines_change_as_what_caches_fetch() -> None:
     then = [row("conv", 250, 20), row("fc", 100, 40)]
     profile = profile_of(waiting(CONV, 200), FC)
     assert predicted_gain(profile, NOW, then) == pytest.approx(0.1 + 0.3)

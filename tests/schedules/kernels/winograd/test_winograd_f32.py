@@ -10,6 +10,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import KernelMatch
+from schedules.kernels.common.cost_model import MEMORY_BYTES_PER_CYCLE
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32, winograd_tiling
 from schedules.kernels.winograd.transforms import TAPS, Transform
@@ -144,7 +145,7 @@ def test_weights_that_leave_the_cache_are_read_at_the_pace_of_memory(outputs: in
     workload, core = conv2d((1, 7, 7, 256), 256, (3, 3), padding=(1, 1, 1, 1)), CORES["neoverse-n2"]
     large = dataclasses.replace(core, l2=dataclasses.replace(core.l2, size=1 << 30))
     params = Params(outputs, 4, 4, 4)
-    more = ((outputs + 2) ** 2 - 9) * 256 * 256 * 4 / winograd_f32.MEMORY_BYTES
+    more = ((outputs + 2) ** 2 - 9) * 256 * 256 * 4 / MEMORY_BYTES_PER_CYCLE
     apart = winograd_f32.estimate(workload, params, core) - winograd_f32.estimate(workload, params, large)
     assert apart == pytest.approx(more)
 
