@@ -3,6 +3,7 @@
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,11 @@ from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near, node_of
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases, up_to
 from arm_ext.quantization.quantize_model import import_given
@@ -31,6 +34,7 @@ from arm_ext.report.explanation import (
     ExplainReport,
     NodePhase,
     NodeReport,
+    OperatorFate,
     PhaseCount,
     RuleReport,
     Unapplied,
@@ -62,7 +66,7 @@ if TYPE_CHECKING:
 _REWRITES = up_to("fuse")
 
 # Steps, for a progress display.
-STEPS = ("import", *(phase.name for phase in _REWRITES), "lower", "explain")
+STEPS = ("import", *(phase.name for phase in _REWRITES), "lower", "explain", "compare")
 
 _COMPOSITES = {pass_name(spec): spec for spec in VOCABULARY}
 
@@ -77,6 +81,12 @@ NAMES: tuple[str, ...] = (
     COMBINE_MATMULS,
     *_COMPOSITES,
 )
+
+_NO_LAYERS = ("Constant", "Identity")
+"""Operators of ONNX that compute nothing."""
+
+_SWITCHED = {*(rule.name for rule in (*RULES, *PRODUCT_RULES)), COMBINE_MATMULS}
+"""Rules without which a model compiles, too."""
 
 _NOT_TRIED = "changes last bits of float results, which could move an integer, and the model is quantised"
 
@@ -144,10 +154,17 @@ def explain(
     nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
     calls = tuple(row for run in runs for row in run.calls(nodes, phases.profile.core))
     gain = Gain(calls, nodes)
-    explained = ((name, _joined([run.record.explanation(name) for run in runs])) for name in wanted)
-    reports = (_report(name, _definition(name, brought.rules), found, gain) for name, found in explained)
+    explained = {name: _joined([run.record.explanation(name) for run in runs]) for name in wanted}
+    reports = [
+        _report(name, _definition(name, brought.rules), found, gain) for name, found in explained.items()
+    ]
+    if node is None and rule is None:
+        progress("compare")
+        alone = _Without(imported, phases, nodes, sum(call.cycles_with_caches for call in calls))
+        reports = [alone.compared(report) for report in reports]
     return ExplainReport(
         model=imported.name,
+        fates=tuple(_fates(nodes, calls)),
         rules=tuple(reports),
         phases=tuple(
             PhaseCount(phase=phase, operators=sum(len(run.operators[phase]) for run in runs))
@@ -177,6 +194,68 @@ class _PhaseRun:
     def calls(self, nodes: SourceNodes, core: Core) -> tuple[CallRow, ...]:
         """Return the rows of the kernel calls, with their estimates."""
         return self.result.rows(nodes, core)
+
+
+def _fates(nodes: SourceNodes, calls: Sequence[CallRow]) -> Iterator[OperatorFate]:
+    """Yield what became of the layers, by operator, those with the most cycles first."""
+    computed = {name for call in calls for name in call.sources}
+    named: dict[str, list[CallRow]] = {}
+    for call in calls:
+        named.setdefault(call.anchor, []).append(call)
+    whole = sum(call.cycles_with_caches for call in calls) or 1
+    layers: dict[str, list[str]] = {}
+    for name, operator in nodes.kinds.items():
+        if nodes.is_operator(name) and operator not in _NO_LAYERS:
+            layers.setdefault(operator, []).append(name)
+    found = []
+    for operator, names in layers.items():
+        own = [name for name in names if name in named]
+        cost = sum(call.cycles_with_caches for name in own for call in named[name])
+        found.append(
+            OperatorFate(
+                operator=operator,
+                layers=len(names),
+                kernels=dict(Counter(named[name][0].kernel for name in own).most_common()),
+                merged=sum(name in computed and name not in named for name in names),
+                gone=sum(name not in computed for name in names),
+                share=cost / whole,
+            )
+        )
+    yield from sorted(found, key=lambda fate: -fate.share)
+
+
+@dataclass(frozen=True)
+class _Without:
+    """Estimates of a model without single rules.
+
+    Attributes:
+        model: The imported model.
+        phases: Options of the phases.
+        nodes: The source nodes.
+        cycles: Estimated cycles with all rules.
+    """
+
+    model: ImportedModel
+    phases: PhaseOptions
+    nodes: SourceNodes
+    cycles: int
+
+    def compared(self, report: RuleReport) -> RuleReport:
+        """Return a rule's report with what it saves, if it can be switched off and applied anywhere."""
+        if report.rule not in _SWITCHED or not report.applied:
+            return report
+        options = replace(self.phases, divide=None, kernel_cache=KernelCache())
+        others = [
+            last(
+                run_phases(
+                    PhaseResult(piece), replace(options, record=RewriteRecord(frozenset({report.rule})))
+                )
+            )
+            for piece in split(self.model.mod).pieces.values()
+        ]
+        core = self.phases.profile.core
+        without = sum(row.cycles_with_caches for other in others for row in other.rows(self.nodes, core))
+        return report.model_copy(update={"saved": (without - self.cycles) / (self.cycles or 1)})
 
 
 @dataclass(frozen=True)

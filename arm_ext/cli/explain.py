@@ -11,19 +11,20 @@ import click
 from click.core import ParameterSource
 
 from arm_ext.cli.config_option import model_argument
-from arm_ext.cli.console import command, progress
+from arm_ext.cli.console import columns, command, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, model_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.common.text import counted, wrapped
-from arm_ext.report.explanation import ExplainReport, NodeReport, RuleReport, Unapplied
+from arm_ext.report.explanation import ExplainReport, NodeReport, OperatorFate, RuleReport, Unapplied
 from arm_ext.report.npu import NpuReport
 from schedules.diagnostic import Diagnostic
 
 # Limits: one page for a model, one screen for a rule. Omitted rows are counted, and --json has all.
 _PLACES = 3  # number of places where a rule applied, and of different reasons why it did not
 _MISSES = 10  # number of near misses of a model, by gain
-_LEAST_GAIN = 0.001  # minimum gain of a near miss to be shown, as a share of all cycles
+_LEAST_SAVED = 0.001  # minimum share of all cycles that a rewrite saves, to be shown
+_LEAST_GAIN = 0.005  # minimum share of all cycles that a near miss may gain, to be shown
 _NODES = 4  # source nodes of a place
 _NEAR_MISSES = 20  # of one rule
 _REASONS = 5  # number of reasons that keep operators on the CPU instead of the NPU
@@ -40,7 +41,11 @@ _VIEWS = ("rule", "node", "everything", "as_json")  # options that select what i
 )
 @click.option("--node", metavar="NAME", help="Tell all about one source node, phase by phase.")
 @click.option(
-    "--all", "everything", is_flag=True, help="Show every rule, with what it rejected and nearly matched."
+    "--rules",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Show every rule, with what it rejected and nearly matched.",
 )
 @target_options("estimate", several=False)
 @model_options
@@ -58,10 +63,11 @@ def explain(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Tell what each rewrite did to MODEL (ONNX, TFLite, StableHLO or a .pt2 file), and where and why it did not.
+    """Tell what became of the layers of MODEL (ONNX, TFLite, StableHLO or a .pt2 file), and what would help.
 
-    First how many operators each phase leaves and what rules did; then near misses, those that may gain most first. The
-    gain is an upper bound from the estimates that kernels are chosen by. --all shows each rule, --node NAME one node.
+    First what became of the layers, by operator, and what rewrites save: the cycles that would be added without one
+    alone. Then near misses, those that may gain most first, by an upper bound. --rules shows each rule, --node NAME one
+    node.
 
     "rejected": the pattern is there, but the rule's check refused it. "nearly": all of the pattern is there but for
     a part or two; two operators match at least, and more than do not.
@@ -110,23 +116,18 @@ def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bo
 
 
 def _overview(report: ExplainReport, again: str) -> Iterator[str]:
-    """Yield a summary, then the near misses with the largest possible gain."""
+    """Yield what became of the layers, what rewrites save, and the near misses with the largest possible gain."""
     cost = f"{report.cycles_with_caches / 1e6:.3f} M cycles with caches, estimated"
     where = "" if report.npu is None else " where the CPU computes all of it"
-    yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}{where}"
+    layers = sum(fate.layers for fate in report.fates)
+    yield f"{report.model}: {counted(layers, 'layer')} in {counted(report.kernel_calls, 'kernel call')}, {cost}{where}"
     if report.npu is not None:
         yield from ("", *_division(report.npu))
-    yield from ("", *wrapped("operators  ", " → ".join(f"{p.phase} {p.operators}" for p in report.phases)))
-    counts = {rule.rule: len(rule.applied) for rule in report.rules if rule.applied}
-    said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
-    yield from wrapped("applied    ", said or "nothing")
-    if not_tried := {rule.not_tried: 0 for rule in report.rules if rule.not_tried}:
-        for reason in not_tried:
-            count = sum(rule.not_tried == reason for rule in report.rules)
-            yield from wrapped("not tried  ", f"{counted(count, 'rule')}, named by --all: each {reason}")
+    yield from ("", "What became of the layers, by operator:", *_fates(report.fates))
+    yield from ("", *_saved(report.rules))
     yield from ("", *_near_misses(report))
     yield from ("", "Every rule, one rule, all about one node:")
-    yield from (f"  {again} {option}" for option in ("--all", "--rule NAME", "--node NAME"))
+    yield from (f"  {again} {option}" for option in ("--rules", "--rule NAME", "--node NAME"))
 
 
 def _division(npu: NpuReport) -> Iterator[str]:
@@ -140,6 +141,34 @@ def _division(npu: NpuReport) -> Iterator[str]:
         yield from wrapped("on the CPU ", said)
     if rest := npu.reasons[_REASONS:]:
         yield f"           and {len(rest)} more reasons"
+
+
+def _fates(fates: Sequence[OperatorFate]) -> Iterator[str]:
+    rows = [("operator", "layers", "cycles", "computed by")]
+    for fate in fates:
+        parts = [f"{kernel} {count}" for kernel, count in fate.kernels.items()]
+        parts += [f"in the call of another layer {fate.merged}"] if fate.merged else []
+        parts += [f"nothing left to compute {fate.gone}"] if fate.gone else []
+        share = f"{100 * fate.share:.1f} %" if fate.kernels else ""
+        rows.append((fate.operator, str(fate.layers), share, ", ".join(parts)))
+    return (f"  {line}" for line in columns(rows, "<>><").splitlines())
+
+
+def _saved(rules: Sequence[RuleReport]) -> Iterator[str]:
+    worth = sorted(
+        (rule for rule in rules if (rule.saved or 0) >= _LEAST_SAVED), key=lambda rule: -(rule.saved or 0)
+    )
+    if worth:
+        yield "What rewrites save: the cycles that would be added without one alone."
+    for rule in worth[:_MISSES]:
+        where = _places(len(rule.applied))
+        yield from wrapped(f"  {100 * (rule.saved or 0):5.1f} %  {rule.rule}, at {where}  ", rule.effect)
+    others = [f"{rule.rule} {len(rule.applied)}" for rule in rules if rule.applied and rule not in worth]
+    if others:
+        yield from wrapped("Applied too: ", ", ".join(others))
+    for reason in dict.fromkeys(rule.not_tried for rule in rules if rule.not_tried):
+        count = sum(rule.not_tried == reason for rule in rules)
+        yield from wrapped("Not tried: ", f"{counted(count, 'rule')}, which --rules names: each {reason}")
 
 
 @dataclass(frozen=True)
@@ -166,14 +195,14 @@ def _near_misses(report: ExplainReport) -> Iterator[str]:
     worth = [(gain, places) for gain, places in worth if gain >= _LEAST_GAIN]
     worth.sort(key=lambda each: -each[0])
     if not worth:
-        yield "No near miss may gain 0.1 % of the cycles or more."
+        yield "No change of the model that would let a rewrite apply may save 0.5 % of the cycles or more."
         return
     where = "" if report.npu is None else " on the CPU"
-    yield f"Near misses, with what they may gain{where} at most (of the cycles):"
+    yield f"Worth a change of the model, if it lets a rewrite apply, with what it may save{where} at most:"
     for gain, places in worth[:_MISSES]:
         first = max(places, key=lambda place: place.gain)
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        yield from wrapped(f"  {100 * gain:5.1f} %  {first.rule}  ", f"{first.anchor}{more}: {first.why}")
+        yield from wrapped(f"  {100 * gain:5.1f} %  ", f"{first.anchor}{more}: {first.why} [{first.rule}]")
     if len(worth) > _MISSES:
         yield f"  and {len(worth) - _MISSES} more reasons"
 

@@ -9,7 +9,7 @@ from arm_ext.report.calls import CallRow, KernelCall
 from arm_ext.report.npu import NpuReport
 from schedules.diagnostic import Diagnostic
 
-SCHEMA_VERSION: Literal[3] = 3
+SCHEMA_VERSION: Literal[4] = 4
 
 
 class Unapplied(BaseModel):
@@ -41,6 +41,7 @@ class RuleReport(BaseModel):
         rejected: Matches that were rejected; nodes are those of the match.
         near_misses: Places where all but one or two subpatterns match; nodes are those of the operators that
             match.
+        saved: Share of the model's cycles that would be added without this rule alone; None where it was not estimated.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,6 +53,29 @@ class RuleReport(BaseModel):
     applied: tuple[tuple[str, ...], ...] = ()
     rejected: tuple[Unapplied, ...] = ()
     near_misses: tuple[Unapplied, ...] = ()
+    saved: float | None = None
+
+
+class OperatorFate(BaseModel):
+    """What became of the layers of one operator.
+
+    Attributes:
+        operator: The operator, as the model's format names it.
+        layers: Number of layers.
+        kernels: Kernels of calls that these layers name, with the number of layers.
+        merged: Number of layers that are computed in the call of another layer.
+        gone: Number of layers that no call computes: constants, and what shares its input's bytes.
+        share: Share of the model's cycles of the calls that these layers name.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    operator: str
+    layers: int
+    kernels: dict[str, int]
+    merged: int
+    gone: int
+    share: float
 
 
 class PhaseCount(BaseModel):
@@ -97,6 +121,7 @@ class ExplainReport(BaseModel):
 
     Attributes:
         model: Name of the model.
+        fates: What became of the layers, by operator, those with the most cycles first.
         rules: One record per rule.
         phases: Number of operators, as imported and after each phase.
         kernel_calls: Number of kernel calls after the last phase.
@@ -107,8 +132,9 @@ class ExplainReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[4] = SCHEMA_VERSION
     model: str
+    fates: tuple[OperatorFate, ...] = ()
     rules: tuple[RuleReport, ...]
     phases: tuple[PhaseCount, ...] = ()
     kernel_calls: int = 0

@@ -40,13 +40,15 @@ def apply_rules(
         mod: Module whose functions are in A-normal form, with source names on all calls.
         rules: Rules in the order in which they are tried.
         debug: Whether to verify the module after each rule.
-        record: Records each run of a rule, unless None.
+        record: Records each run of a rule, unless None; rules that it switches off are not applied.
 
     Raises:
         ValueError: The rules do not terminate, or, with `debug`, a rule made the module invalid; the message names
             the rule.
     """
     graphs: _Graphs = {}
+    if record is not None:
+        rules = [rule for rule in rules if rule.name not in record.off]
     for _ in range(_MAX_SWEEPS):
         before = mod
         for rule in rules:

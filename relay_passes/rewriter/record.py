@@ -61,8 +61,14 @@ def _elsewhere(findings: Iterable[Diagnostic], known: Iterable[Names]) -> tuple[
 
 @dataclass
 class RewriteRecord:
-    """The runs of rules and passes, by name, with their explanations."""
+    """The runs of rules and passes, by name, with their explanations.
 
+    Attributes:
+        passes: Pass that is no rule → its explanation.
+        off: Names of rules, and of `combine_matmuls`, that are not to be applied, to see what they do.
+    """
+
+    off: frozenset[str] = frozenset()
     _runs: dict[str, _Runs] = field(default_factory=dict)
     passes: dict[str, Explanation] = field(default_factory=dict)
 

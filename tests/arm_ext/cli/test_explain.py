@@ -71,8 +71,8 @@ def test_a_model(model: str, capsys: pytest.CaptureFixture[str]):
 
 def test_what_is_not_tried_is_listed(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", "q.onnx"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not tried")]
-    assert re.search(r"\d rules, named by --all: each changes last bits of float results", line)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Not tried")]
+    assert re.search(r"\d rules, which --rules names: each changes last bits of float results", line)
     assert invoke(["explain", "q.onnx", "--all"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert re.search(r"not tried, [^:]* could move an integer, [^:]*: [^.]*divide_to_multiply", text)
@@ -81,13 +81,18 @@ def test_what_is_not_tried_is_listed(model: str, capsys: pytest.CaptureFixture[s
 def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--target", "cortex-a76"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"m: \d+ kernel calls, [\d.]+ M cycles with caches, estimated", lines[0])
-    assert lines[2].startswith("operators  import ")
-    assert "fold_batch_norm 1" in lines[3]
-    start = next(i for i, line in enumerate(lines) if line.startswith("Near misses"))
-    gains = [float(line.split()[0]) for line in lines[start + 1 :] if re.match(r" +[\d.]+ % ", line)]
-    assert gains == sorted(gains, reverse=True)
-    assert gains[0] > 0
+    assert re.fullmatch(
+        r"m: \d+ layers in \d+ kernel calls, [\d.]+ M cycles with caches, estimated", lines[0]
+    )
+    assert lines[2] == "What became of the layers, by operator:"
+    (norms,) = [line for line in lines if line.startswith("  BatchNormalization")]
+    assert norms.endswith("in the call of another layer 2")
+    for title in ("What rewrites save", "Worth a change"):
+        start = next(i for i, line in enumerate(lines) if line.startswith(title))
+        block = lines[start + 1 : lines.index("", start)]
+        gains = [float(line.split()[0]) for line in block if re.match(r" +[\d.]+ % ", line)]
+        assert gains == sorted(gains, reverse=True)
+        assert gains[0] > 0
     assert lines[-1].endswith("m.onnx --target cortex-a76 --node NAME")
 
 
@@ -150,7 +155,7 @@ def test_equal_reasons_of_different_nodes_are_one():
 def test_json_is_one_document(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema_version"] == 3
+    assert document["schema_version"] == 4
     rules = {rule["rule"]: rule for rule in document["rules"]}
     assert list(rules) == list(NAMES)
     assert rules["fold_batch_norm"]["applied"] == [["/conv1", "/norm1"]]
