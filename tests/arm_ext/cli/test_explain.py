@@ -86,7 +86,7 @@ def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.Captur
     )
     assert lines[2] == "What became of the layers, by operator:"
     (norms,) = [line for line in lines if line.startswith("  BatchNormalization")]
-    assert norms.endswith("in the call of another layer 2")
+    assert norms.endswith("transpose 1, in the call of another layer 1")
     for title in ("What rewrites save", "Worth a change"):
         start = next(i for i, line in enumerate(lines) if line.startswith(title))
         block = lines[start + 1 : lines.index("", start)]
