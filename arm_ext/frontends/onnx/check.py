@@ -20,7 +20,7 @@ from arm_ext.frontends.common.refuse import (
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.onnx.advice import advice
-from arm_ext.frontends.onnx.converters import converter_of, is_custom
+from arm_ext.frontends.onnx.converters import CONVERTERS, converter_of, is_custom
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of, qualified
 from arm_ext.frontends.onnx.expansions import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.fused import NORMS
@@ -320,6 +320,15 @@ def _unsupported(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
         and (domain_of(node), node.op_type) not in EXPANSIONS
         and converter_of(node) is None
     ]
+
+
+def supported(nodes: Iterable[onnx.NodeProto]) -> list[str]:
+    """Return the names of all operators that can be imported: those of `nodes`, and of other domains."""
+    candidates = list(nodes)
+    missing = {qualified(node) for node in _unsupported(candidates)}
+    known = {qualified(node) for node in candidates} - missing
+    others = {*EXPANSIONS, *CONVERTERS} - {("", name) for _, name in (*EXPANSIONS, *CONVERTERS)}
+    return sorted(known | {qualified(onnx.NodeProto(op_type=name, domain=domain)) for domain, name in others})
 
 
 def check_supported(

@@ -192,3 +192,8 @@ def refuse_unsupported(operators: Mapping[Any, str]) -> None:
 def _has_sizes_of_data(operator: str) -> bool:
     """Whether an operator that remains after shape refinement has a size that an input's value decides."""
     return operator.partition(".")[2].startswith(("dynamic_", "real_dynamic_", "set_dimension_size"))
+
+
+def supported() -> list[str]:
+    """Return the names of the operators that can be imported; of a custom_call, the name of the function."""
+    return sorted({*CONVERTERS, *_CALLED})

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter
+
 from arm_ext.common.text import shown
 from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import refuse_operators
@@ -83,3 +85,9 @@ def check_supported(nodes: dict[str, str], known: Collection[str]) -> None:
         if operator.startswith(prefix)
     }
     refuse_operators(missing, advice)
+
+
+def supported() -> list[str]:
+    """Return the names of the operators that can be imported."""
+    upstream = OperatorConverter(None, None, None, None).convert_map
+    return sorted({*OWN, *upstream} - {*_NOT_TAKEN})

@@ -19,6 +19,7 @@ from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import failure_of, reason_of, refuse_operators
 from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
+from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.frontends.torch.names import source_of
 from arm_ext.frontends.torch.promote import dtype_name
 from relay_passes.ir.sources import bindings_of, name_bindings
@@ -305,3 +306,13 @@ def _all_calls(program: torch.fx.GraphModule) -> Iterator[Any]:
     for module in program.modules():
         if isinstance(module, torch.fx.GraphModule):
             yield from (node for node in module.graph.nodes if node.op == "call_function")
+
+
+def supported() -> list[str]:
+    """Return the names of the ATen operators that can be imported, without overloads."""
+    upstream = ExportedProgramImporter().convert_map
+    own = {*CONVERTERS, *(operator.__name__ for operator in DECOMPOSITIONS)}
+    names = {name.partition(".")[0] for name in {*upstream, *own} - {*NOT_COMPILED}}
+    return sorted(
+        name for name in names if not name.endswith("_")
+    )  # without those that change their argument
