@@ -8,6 +8,7 @@ import click
 
 from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import check_outputs, progress, write_views
+from arm_ext.cli.graph_option import check_graph, graph_option, write_graph
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, trust_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option, views_option
@@ -18,6 +19,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.common.json_record import parsed
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.regular_file import UnreadableError, read_regular
+from arm_ext.package import read_report
 
 if TYPE_CHECKING:
     from arm_ext.report.profile.record import ProfileReport
@@ -48,6 +50,7 @@ _PROFILE_BYTES = 1 << 27  # maximum bytes of a profile, far above the usual size
     "Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
     "Perfetto).",
 )
+@graph_option
 @click.option(
     "--compare",
     type=PATH,
@@ -63,6 +66,7 @@ def profile(
     cores: str | None,
     outputs: tuple[Path, ...],
     compare: Path | None,
+    graph: Path | None,
     whole: bool,
     as_json: bool,
     **given: Any,
@@ -74,6 +78,7 @@ def profile(
     """
     of_package = [*model.rglob("*")] if model.is_dir() else []
     check_outputs(outputs, WRITTEN, [model, *of_package, *([compare] if compare else [])])
+    check_graph(graph, [model, *of_package])
     for output in outputs if of_package else ():
         refuse_inside(output, "--output", model)
     if compare is not None and not any(output.suffix == ".html" for output in outputs):
@@ -85,8 +90,14 @@ def profile(
     from arm_ext.api.profile import profile as measure
     from arm_ext.report.profile.html import html
     from arm_ext.report.profile.views import comma_separated, text, trace
+    from arm_ext.report.report import CompileReport
 
     before = None if compare is None else _read(compare)
+    operators = (
+        {node.source: node.op for node in read_report(model, CompileReport).nodes}
+        if of_package and graph
+        else {}
+    )
 
     def show(report: "ProfileReport") -> None:
         if before is not None and before.kind != report.kind:
@@ -101,6 +112,7 @@ def profile(
             ".trace": lambda: trace(report),
         }
         write_views(outputs, document, views)
+        write_graph(graph, report.model, report.calls, operators)
         click.echo(document if as_json else text(report, whole=whole))
 
     with progress("profiling", STEPS) as step:
