@@ -67,7 +67,7 @@ function graphCell(call, { lane, last, count }) {
     if (call.reads.includes(from)) path(`M${x(from)} 0Q${x(from)} ${ROW / 2} ${x(call.index)} ${ROW / 2}`);
   }
   if (last[call.index] > call.index) path(`M${x(call.index)} ${ROW / 2}V${ROW}`);
-  picture.append(svg("circle", { cx: x(call.index), cy: ROW / 2, r: 4, fill: style("--accent") }));
+  picture.append(svg("circle", { cx: x(call.index), cy: ROW / 2, r: 4, fill: `rgb(${hue(call)})` }));
   return picture;
 }
 
@@ -96,14 +96,28 @@ const COLUMNS = [
   [unit, "number", (call) => cost(costOf(call))],
   ...(counted
     ? [
-        ["bound by", "", (call) => call.counts.bound],
-        ["of its limit", "number", (call) => percent(call.counts.limit_cycles / call.counts.cycles_with_caches),
+        ["bound by", "bound", (call) => call.counts.bound],
+        ["of its limit", "number rest", (call) => percent(call.counts.limit_cycles / call.counts.cycles_with_caches),
           "The cycles that the busiest of vector pipes, dispatch, L2 and memory needs at least, as a share of the cycles"],
       ]
     : [["spread", "number", (call) => percent(call.times.spread), "How far the times of several runs are apart"]]),
   ["kernel", "", (call) => call.kernel],
-  ["output", "", (call) => call.output],
+  ["output", "rest", (call) => call.output],
 ];
+
+// The colour of what bounds a call; of times, for which nothing does, that of all calls.
+const BOUNDS = ["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"];
+const hue = (call) => (call && call.counts ? style(`--${call.counts.bound.replace(" ", "-")}`) : style("--heat"));
+
+// A chip and a name for each bound that occurs.
+function legend() {
+  return BOUNDS.filter((each) => calls.some((call) => call.counts && call.counts.bound === each)).map((name) => {
+    const share = calls.filter((call) => call.counts.bound === name).reduce((sum, call) => sum + call.share, 0);
+    const chip = element("span", `${name}, ${percent(share)} of the cycles`, { class: "bound" });
+    chip.style.setProperty("--bound", `var(--${name.replace(" ", "-")})`);
+    return chip;
+  });
+}
 
 function drawCalls() {
   const table = byId("calls");
@@ -130,6 +144,7 @@ function drawCalls() {
     for (const [, kind, text] of COLUMNS) {
       const cell = element("td", text ? text(call) : undefined, { class: kind });
       if (!text && order === "index") cell.append(graphCell(call, lanes));
+      if (kind === "bound") cell.style.setProperty("--bound", hue(call));
       if (text) cell.title = cell.textContent;
       row.append(cell);
     }
@@ -266,7 +281,7 @@ function timeline() {
   };
   // Text on the darkest one can still be read.
   const most = Math.max(...calls.map((call) => call.share), 1e-9);
-  const colour = (entry) => `rgba(${style("--heat")}, ${0.12 + 0.43 * Math.min(1, entry.share / most)})`;
+  const colour = (entry) => `rgba(${hue(calls[entry.call])}, ${0.15 + 0.45 * Math.min(1, entry.share / most)})`;
   chart("timeline", {
     grid: { left: 150, right: 30, top: 20, bottom: 100 },
     xAxis: axis(unit, {
@@ -283,8 +298,9 @@ function timeline() {
     ? " The CPU's lane has every call that ran here. A region in the NPU's lane is Vela's estimate with the hand-over: where the " +
       "NPU computes it, the calls above it do not run."
     : "";
+  byId("timeline").querySelector(".legend").replaceChildren(...legend());
   byId("timeline").querySelector(".hint").textContent =
-    "Each box is one kernel call, darker the larger its share. Point at a box for its name and cost, choose it for its details; " +
+    "Each box is one kernel call, in the colour of what bounds it, darker the larger its share. Point at a box for its name and cost, choose it for its details; " +
     `drag the ends of the bar below, or use the wheel, to see a part.${regions}`;
 }
 
@@ -297,7 +313,7 @@ function roofline() {
   const points = multiplying.map((call, rank) => ({
     name: call.anchor, call: call.index, symbolSize: 6 + 26 * Math.sqrt(call.share),
     value: [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles_with_caches],
-    label: { show: rank < LABELLED },
+    label: { show: rank < LABELLED }, itemStyle: { color: `rgb(${hue(call)})` },
   }));
   const xs = points.map((point) => point.value[0]);
   const power = (round, value) => 10 ** round(Math.log10(value));
@@ -325,11 +341,12 @@ function roofline() {
     series: [
       ...roofs.map(roof), bandwidth("L2 bandwidth", limits.l2_bytes_per_cycle),
       bandwidth("memory bandwidth", limits.memory_bytes_per_cycle),
-      { type: "scatter", name: "kernel calls", data: points, itemStyle: { color: style("--accent") },
+      { type: "scatter", name: "kernel calls", data: points,
         label: { formatter: "{b}", position: "bottom", color: style("--text"), width: 150, overflow: "truncate" },
         labelLayout: { hideOverlap: true } },
     ],
   });
+  byId("roofline").querySelector(".legend").replaceChildren(...legend());
   byId("roofline").querySelector(".hint").textContent =
     `${number(points.length)} calls that multiply and fetch cache lines; the larger a circle, the larger its share, and the ` +
     `${Math.min(LABELLED, points.length)} largest are named. A solid line is the most that an instruction can multiply, a dashed one ` +
@@ -384,6 +401,7 @@ function compare() {
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
   const total = (report) => (report.kind === "counts" ? report.cycles_with_caches : report.median_us);
   rows.unshift({ name: "whole inference", kernel: "", old: total(before), now: total(profile), change: total(profile) - total(before) });
+  byId("sizes").replaceChildren(sizes());
   const about = (report) => `${report.model} for ${report.target}, on ${report.board} (${report.core})`;
   byId("compare").querySelector(".hint").textContent =
     `In ${unit}, the greatest change first. Before: ${about(before)}. Now: ${about(profile)}.`;
@@ -405,6 +423,14 @@ function compare() {
   const head = element("thead");
   head.append(top);
   byId("difference").replaceChildren(head, body);
+}
+
+// What two builds need beside time.
+function sizes() {
+  const found = [["weights", "weight_bytes", size], ["activations at most", "peak_bytes", size], ["MAC", "macs", number]];
+  if (counted) found.push(["instructions", "instructions", number]);
+  const ratio = (field) => (before[field] ? (profile[field] / before[field]).toFixed(2) : "–");
+  return facts(found.map(([name, field, text]) => [name, `${text(before[field])} → ${text(profile[field])}, ${ratio(field)} times`]));
 }
 
 // ---- Tabs; a chart is drawn when it is first seen, since it needs a size.

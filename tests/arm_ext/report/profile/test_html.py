@@ -291,3 +291,43 @@ def test_the_page_asks_for_nothing_from_outside(browser: webdriver.Chrome, tmp_p
     for view in VIEWS:
         tab(browser, view).click()
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0  # type: ignore[no-untyped-call]
+
+
+def test_a_colour_says_what_bounds_a_call_in_all_views(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    made = report(4)
+    calls = list(made.calls)
+    assert calls[2].counts is not None
+    memory = Counts(**{**calls[2].counts.model_dump(), "bound": "memory"})
+    calls[2] = calls[2].model_copy(update={"counts": memory})
+    opened(browser, tmp_path, html(made.model_copy(update={"calls": tuple(calls)})))
+    colour = "getComputedStyle(e, '::before').backgroundColor"
+    chips = f"return [...document.querySelectorAll('td.bound')].map((e) => {colour});"
+    colours = browser.execute_script(chips)  # type: ignore[no-untyped-call]
+    assert len({*colours}) == 2
+    assert colours[0] == colours[1] == colours[3]
+    tab(browser, "timeline").click()
+    legend = browser.find_elements(By.CSS_SELECTOR, "#timeline .legend span")
+    assert [each.text.partition(",")[0] for each in legend] == ["vector pipes", "memory"]
+    boxes = next(each for each in series(browser, "timeline"))["data"]
+    channels = [re.findall(r"\d+", box["itemStyle"]["color"])[:3] for box in boxes[:4]]
+    assert channels[2] == re.findall(r"\d+", colours[2])
+    assert channels[0] == re.findall(r"\d+", colours[0])
+
+
+def test_no_column_is_cut_at_800_pixels(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    size = browser.get_window_size()
+    try:
+        browser.set_window_size(800, 800)
+        opened(browser, tmp_path, html(report(50)))
+        over = "const e = document.querySelector('#layers .scroll'); return e.scrollWidth - e.clientWidth;"
+        assert browser.execute_script(over) == 0  # type: ignore[no-untyped-call]
+    finally:
+        browser.set_window_size(size["width"], size["height"])
+
+
+def test_a_comparison_has_sizes(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    now = report(3).model_copy(update={"weight_bytes": 2048})
+    opened(browser, tmp_path, html(now, report(3)))
+    tab(browser, "compare").click()
+    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#sizes tr")]
+    assert "weights 8.0 KiB → 2.0 KiB, 0.25 times" in rows
