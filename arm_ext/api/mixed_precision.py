@@ -10,6 +10,7 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.estimate import Estimate, estimate
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.quantization.float16_layers import IN_HALVES
 from arm_ext.quantization.float_layers import IntegerLayer, units_of
 from arm_ext.quantization.int16_layers import without_effect
@@ -150,6 +151,7 @@ class _Prices:
     profile: Profile
     npu: NpuOptions | None
     _known: dict[Raised, _Estimate] = field(default_factory=dict)
+    _kernels: KernelCache = field(default_factory=KernelCache)
 
     def of(self, raised: Collection[tuple[str, Precision]]) -> _Estimate:
         """Return the estimate of a model with layers above int8."""
@@ -157,7 +159,7 @@ class _Prices:
         if key not in self._known:
             model = self.choices.imported(built(self.choices.units, self.choices.build, key))
             self._known[key] = (
-                estimate(model, self.profile)
+                estimate(model, self.profile, kernel_cache=self._kernels)
                 if self.npu is None
                 else estimate_divided(model, self.profile, self.npu)
             )

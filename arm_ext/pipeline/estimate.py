@@ -44,6 +44,7 @@ def estimate(
     *,
     numerics: Qdq = NUMERICS,
     divide: Callable[[PhaseResult, PhaseOptions], PhaseResult] | None = None,
+    kernel_cache: KernelCache | None = None,
 ) -> Estimate:
     """Return the estimated cost of an imported model on a target.
 
@@ -52,10 +53,11 @@ def estimate(
         profile: The target.
         numerics: Numerics of quantised operators.
         divide: As `PhaseOptions.divide`; what something else may compute is left out of the calls.
+        kernel_cache: Choices of kernels that are known from estimates of like models.
     """
     # The division between an NPU and the CPU needs the bodies of kernels.
-    kernel_cache = KernelCache() if divide is None else None
-    options = PhaseOptions(profile, numerics=numerics, divide=divide, kernel_cache=kernel_cache)
+    cache = (kernel_cache or KernelCache()) if divide is None else None
+    options = PhaseOptions(profile, numerics=numerics, divide=divide, kernel_cache=cache)
     planned = last(run_phases(PhaseResult(model.mod), options))
     nodes = SourceNodes(model.nodes, count_macs(model.mod))
     calls = tuple(row for row in planned.rows(nodes, profile.core) if row.function not in planned.offers)
