@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.quantize`: quantises a float model to ONNX in QDQ form, or its weights only, and measures its accuracy."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,7 @@ from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
+from arm_ext.pipeline.estimate import estimate
 from arm_ext.quantization.in_float32 import in_float32
 from arm_ext.quantization.layers import DEQUANTIZE, Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
@@ -45,12 +47,21 @@ from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.steps import OnnxStates
 from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
-from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision, not_compared
+from arm_ext.report.accuracy.record import GOOD_DB, AccuracyReport, MixedPrecision, Remedy, not_compared
 from arm_ext.shapes.given import static_shapes
 from arm_ext.target.profiles import resolve
 
 STEPS = ("quantize", "search", "compare")
 """Steps of `quantize`, for a progress display."""
+
+_REMEDY = 2
+"""Layers, the worst, that a remedy leaves in float."""
+
+_LEAST_DB = 1.0
+"""Gain of the outputs' SQNR below which a remedy is none."""
+
+_NO_NOISE = 1e-20
+"""Stands in for no noise at all: 200 dB."""
 
 GROUP = 32
 """Weights of 4 bits that share a scale, by default: 5 bits a weight with it."""
@@ -260,9 +271,73 @@ def quantize(
                 raise
             report = not_compared(path.stem, source.stem, quantizer.samples)  # what was chosen is kept
     write_file(path, made.SerializeToString(), "-o")
+    if mixed is None and how is None and npu is None and report.samples:
+        if judge is None:
+            cosine = chosen_metric("cosine", arrays, quantizer.samples)
+            assert cosine is not None
+            judge = _judge(quantizer, whole or quantizer, fixed, cosine, gate, steps)
+        named = None if judged is None else judged.name
+        kept = _Kept(judge, partial(quantizer.quantized, fixed), target, named)
+        report = report.model_copy(update={"remedy": kept.remedy(made, report)})
     if mixed is not None and (found := report.metric) is not None:
         mixed = mixed.model_copy(update={"in_integers": gate.holds(found.integers, found.drop)})
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Finds what it gives and costs to leave the worst layers in float.
+
+    Attributes:
+        judge: Measures models.
+        build: Returns the quantised model with nodes left in float.
+        target: Target that cycles are estimated for.
+        metric: Name of the metric that was asked for, if one was.
+    """
+
+    judge: Judge
+    build: Callable[[Sequence[str]], onnx.ModelProto]
+    target: str
+    metric: str | None
+
+    def remedy(self, made: onnx.ModelProto, report: AccuracyReport) -> Remedy | None:
+        """Return the remedy for a quantised model; None if it needs none, or if this one helps by less than 1 dB."""
+        if min(output.integers.sqnr_db for output in report.outputs) >= GOOD_DB:
+            return None
+        bad = report.to_blame() or [layer for layer in report.worst() if layer.kept_db < GOOD_DB]
+        for count in range(min(_REMEDY, len(bad)), 0, -1):
+            nodes = [node for layer in bad[:count] for node in layer.nodes]
+            other = self.build(nodes)
+            if nodes and any(node.op_type == DEQUANTIZE for node in other.graph.node):
+                return self._measured(made, other, nodes, count)
+        return None
+
+    def _measured(
+        self, made: onnx.ModelProto, other: onnx.ModelProto, nodes: Sequence[str], layers: int
+    ) -> Remedy | None:
+        before, after = (_decibels(self.judge.noise(model)) for model in (made, other))
+        if after - before < _LEAST_DB:
+            return None
+        metrics: list[float] = []
+        if self.metric is not None:
+            metrics = [self.judge.trial(model, frozenset()).metric for model in (made, other)]
+        profile = resolve(self.target, None)
+        cycles, more = (estimate(import_onnx(model), profile).cycles for model in (made, other))
+        return Remedy(
+            nodes=tuple(nodes),
+            layers=layers,
+            before_db=before,
+            after_db=after,
+            metric=self.metric,
+            before=metrics[0] if metrics else None,
+            after=metrics[1] if metrics else None,
+            target=self.target,
+            cycles=more / (cycles or 1),
+        )
+
+
+def _decibels(noise: float) -> float:
+    return round(-10 * math.log10(max(noise, _NO_NOISE)), 2)
 
 
 def _check_choices(options: QuantizeOptions) -> None:

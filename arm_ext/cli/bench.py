@@ -137,6 +137,8 @@ def _times(report: TimeReport) -> str:
 def _threads(report: ThreadReport) -> str:
     totals = {
         "instructions": f"{_millions(report.instructions)} of model.so per inference (emulated)",
+        "critical path": f"{_millions(report.critical_instructions)}: "
+        f"{report.instructions / report.critical_instructions:.2f} times faster than one thread at most",
         "by thread": ", ".join(map(_millions, report.by_thread)),
         "on several": f"{_percent(report.parallel_share)} of instructions",
     }

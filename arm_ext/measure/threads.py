@@ -37,6 +37,8 @@ class ThreadReport(ClosedRecord):
     Attributes:
         threads: Number of threads that the runtime has.
         instructions: Instructions of model.so, of all threads.
+        critical_instructions: Those of the busiest thread of each kernel: what has to run one after the other. What it
+            takes to wake threads is not in it.
         by_thread: Instructions of model.so by thread.
         parallel_share: Share of the instructions that belong to kernels which ran on several threads.
         kernels: Kernels, those with the most instructions first.
@@ -44,10 +46,11 @@ class ThreadReport(ClosedRecord):
         note: Caveat of the figures.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Literal["threads"] = "threads"
     threads: int
     instructions: int
+    critical_instructions: int
     by_thread: list[int]
     parallel_share: float
     kernels: list[ThreadRow]
@@ -72,6 +75,7 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
     return ThreadReport(
         threads=threads,
         instructions=total,
+        critical_instructions=sum(max(counts) for counts in trace.by_thread.values()),
         by_thread=[sum(column) for column in zip(*trace.by_thread.values(), strict=True)],
         parallel_share=sum(row.share for row in rows if row.spread is not None),
         kernels=sorted(rows, key=lambda row: (-row.share, row.symbol)),

@@ -302,6 +302,22 @@ class NpuLink(ClosedRecord):
         return not any(region.differing for region in self.regions)
 
 
+class Remedy(ClosedRecord):
+    """What it gives and costs to leave the worst layers of a quantised model in float."""
+
+    nodes: tuple[str, ...] = Field(description="Source nodes to leave in float, as --keep-float takes them.")
+    layers: int = Field(description="Number of layers that these nodes are of.")
+    before_db: float = Field(description="SQNR of all outputs as the model is, in dB, in float between QDQ.")
+    after_db: float = Field(description="The same with these nodes in float.")
+    metric: str | None = Field(default=None, description="Name of the metric; null if there is none.")
+    before: float | None = Field(default=None, description="Metric as the model is.")
+    after: float | None = Field(default=None, description="Metric with these nodes in float.")
+    target: str = Field(description="Target that cycles are estimated for.")
+    cycles: float = Field(
+        description="Estimated cycles with these nodes in float, over those of the model as it is."
+    )
+
+
 class AccuracyReport(ClosedRecord):
     """The chain from a float model to our integers, on the same samples."""
 
@@ -328,6 +344,11 @@ class AccuracyReport(ClosedRecord):
     )
     mixed: MixedPrecision | None = Field(
         default=None, description="Choice of layers in int16 and in float; null if it was not asked for."
+    )
+    remedy: Remedy | None = Field(
+        default=None,
+        description="What leaving the worst layers in float gives and costs; null if outputs are good, or if it gives "
+        "nothing.",
     )
     pruned: tuple[str, ...] = Field(
         default=(),

@@ -17,6 +17,7 @@ from arm_ext.report.accuracy.record import (
     NpuDifference,
     NpuLink,
     PrecisionChoice,
+    Remedy,
 )
 
 _TOP = 10
@@ -67,6 +68,7 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
             *_paragraph(pruned(report)),
             *blame(report, most=None if whole else _TOP),
             "",
+            *_paragraph([] if report.remedy is None else remedy(report.remedy)),
             *_paragraph([] if report.mixed is None else mixed_precision(report.mixed)),
             *_paragraph([] if report.npu is None else npu_link(report.npu)),
             title,
@@ -76,6 +78,17 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
             *textwrap.wrap(note(report), _WIDTH),
         ]
     )
+
+
+def remedy(found: Remedy) -> list[str]:
+    """Return the option that helps, with what it gives and costs."""
+    metric = "" if found.metric is None else f", {found.metric} {found.before:.4g} → {found.after:.4g}"
+    gain = f"{found.before_db:.1f} → {found.after_db:.1f} dB{metric}"
+    said = (
+        f"With {counted(found.layers, 'layer')} in float the outputs have {gain}, "
+        f"for {100 * (found.cycles - 1):+.1f} % of cycles, estimated for {found.target}:"
+    )
+    return [*textwrap.wrap(said, _WIDTH), f"  --keep-float {','.join(found.nodes)}"]
 
 
 def _paragraph(lines: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ def test_shares_of_threads() -> None:
     report = thread_report(Trace((), 0, BY_THREAD), 4)
     assert report.instructions == 435
     assert report.by_thread == [140, 100, 90, 105]
+    assert report.critical_instructions == 100 + 40 + 10
     assert report.parallel_share == pytest.approx(395 / 435)
     spreads = [(row.symbol, row.by_thread, row.spread) for row in report.kernels]
     assert spreads == [
