@@ -144,6 +144,9 @@ class _Page:
             widest = memory.widest[0].sources if memory.widest else ()
             at = f", the peak at {clipped(self._anchor(widest), _NAME)}" if widest else ""
             yield f"  memory    {memory.peak_activation_bytes:,} bytes of activations{at}"
+            if peaks := self._npu_memories():
+                said = ", ".join(f"{size:,} bytes of {name}" for name, size in peaks.items())
+                yield f"  npu       {said} at most, by Vela"
             for output, labels in facts.classes.items():
                 named = ", ".join(labels[:_CLASSES]) + (", …" if len(labels) > _CLASSES else "")
                 yield from wrapped(
@@ -493,6 +496,13 @@ class _Page:
                 yield _Finding(self._share(call), call.anchor, said)
 
     # Figures.
+
+    def _npu_memories(self) -> dict[str, int]:
+        """Return the most bytes of each memory of the NPU's system that a region uses."""
+        peaks: dict[str, int] = {}
+        for use in (use for region in self._regions() for use in region.memories):
+            peaks[use.name] = max(use.peak_bytes, peaks.get(use.name, 0))
+        return peaks
 
     def _regions(self) -> Sequence[NpuRegion]:
         return self.report.npu.regions if self.report.npu else ()
