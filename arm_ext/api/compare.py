@@ -53,9 +53,11 @@ def steps(against: str) -> tuple[str, ...]:
     return "download", "compile", OURS, *(peer.name for peer in parse_peers(against))
 
 
-_PROGRAMS = ("PyTorch", "StableHLO")
+_PROGRAMS = ("PyTorch", "StableHLO", "tflite")
 
-_EXPORTED = "onnxruntime runs the program as this package writes it as ONNX."
+_NARROW = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+
+_EXPORTED = "onnxruntime runs the model as this package writes it as ONNX."
 
 _TAKEN = frozenset({"shapes", "values", "mattr", "plugins"})
 
@@ -75,7 +77,7 @@ def compare(
     """Count one inference of a model, compiled by this package and in other runtimes.
 
     Args:
-        model: A model file, which is compiled (programs of PyTorch and StableHLO are written as ONNX for onnxruntime),
+        model: A model file, which is compiled (models that are not ONNX are written as such for onnxruntime),
             or a package: its folder, opened, or as `compile` returned it.
         against: Names of `PEERS`, separated by commas.
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
@@ -150,7 +152,11 @@ def compare(
 
 @contextmanager
 def _exported(source: Path, shapes: Shapes, peers: Sequence[Peer]) -> Iterator[Path | None]:
-    """Yield a program of PyTorch or StableHLO as a temporary ONNX file; None for others, and if no peer takes ONNX."""
+    """Yield a model that is not ONNX as a temporary ONNX file; None for others, and if no peer takes ONNX.
+
+    A TFLite model with integer weights yields None, too: what LiteRT's kernels compute of them is many operators in
+    ONNX, which would say nothing of onnxruntime.
+    """
     if (
         not source.is_file()
         or model_format(source) not in _PROGRAMS
@@ -158,11 +164,17 @@ def _exported(source: Path, shapes: Shapes, peers: Sequence[Peer]) -> Iterator[P
     ):
         yield None
         return
-    imported = import_model(source, shapes)
+    of_tflite, imported = model_format(source) == "tflite", import_model(source, shapes)
     try:
         proto = to_onnx(imported)
     except ModelError as error:
+        if of_tflite:  # LiteRT may be compared with all the same
+            yield None
+            return
         raise ModelError(f"{error}; name the same network by --onnxruntime-model FILE.onnx") from None
+    if of_tflite and any(tensor.data_type in _NARROW for tensor in proto.graph.initializer):
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
         file = Path(scratch) / f"{source.stem}.onnx"
         onnx.save(proto, file)

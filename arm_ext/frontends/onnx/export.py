@@ -25,7 +25,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.graph import sizes_of
 from relay_passes.canonicalize.canonicalize import canonicalize
-from relay_passes.ir.calls import CALL_TIR, name_of
+from relay_passes.ir.calls import CALL_TIR, array_of, name_of
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.programs.control_flow import has_control_flow
 
@@ -416,8 +416,12 @@ def _resize(w: _Writer, call: Call) -> str:
 
 def _quantize(op: str) -> _Write:
     def write(w: _Writer, call: Call) -> str:
-        axis = int(call.attrs.axis) % max(len(call.args[0].ty.shape), 1)
-        return w.emit(op, [w.name(x) for x in call.args], axis=axis)
+        data, scale, zero = call.args
+        axis = int(call.attrs.axis) % max(len(data.ty.shape), 1)
+        # ONNX wants the zero point in the type of the integers, which for sums (int32) Relax does not.
+        wanted = str((data if op == "DequantizeLinear" else call).ty.dtype)
+        point = w.name(zero) if str(zero.ty.dtype) == wanted else w.constant(array_of(zero).astype(wanted))
+        return w.emit(op, [w.name(data), w.name(scale), point], axis=axis)
 
     return write
 

@@ -151,7 +151,9 @@ def test_the_modules_to_leave_in_float_are_found() -> None:
     program, source = programs()
     program = copy.deepcopy(program)
     with_weights_scaled(program)
-    found = accuracy(program, source, samples(), metric="cosine", bisect=Gate(max_drop=1e-3), target="neoverse-v2")
+    found = accuracy(
+        program, source, samples(), metric="cosine", bisect=Gate(max_drop=1e-3), target="neoverse-v2"
+    )
     assert found.mixed is not None
     (chosen,) = (each for each in found.mixed.choices if each.chosen)
     assert chosen.holds

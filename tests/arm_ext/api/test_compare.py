@@ -120,6 +120,15 @@ def test_a_program_of_torch_is_written_as_onnx_for_onnxruntime(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("no_downloads")
+@pytest.mark.parametrize(("name", "written"), [("pretrainedResnet", True), ("kws_ref_model", False)])
+def test_a_float_tflite_model_is_written_as_onnx_for_onnxruntime(name: str, written: bool) -> None:
+    source = Path(__file__).parents[4] / "shared" / "models" / f"{name}.tflite"
+    with _exported(source, {}, [PEERS["onnxruntime"]]) as file:
+        assert (file is not None) == written
+        if file is not None:
+            onnx.checker.check_model(onnx.load(file))
+
+
 def test_a_program_that_onnx_lacks_is_told_before_anything_is_downloaded(tmp_path: Path) -> None:
     source = program(tmp_path, lambda x: torch.atan2(x, x + 1))
     with pytest.raises(ModelError, match=r"not written as ONNX: .*\(atan2\); name the same network by"):
