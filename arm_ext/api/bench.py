@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.bench`: measures a package on a board, with the self-test's inputs."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.board import Board, conditions, open_board
+from arm_ext.board import Board, check_cores, conditions, open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import UsageError
@@ -48,6 +49,7 @@ def bench(
     board: str = "virtual",
     *,
     threads: int = 1,
+    cores: Sequence[int] = (),
     shapes: Given | None = None,
 ) -> Report | BucketReports:
     """Measure one inference: counts and a cycle estimate on a virtual board, times on a real one.
@@ -58,6 +60,7 @@ def bench(
         package: Folder, opened package, or what `compile` returned.
         board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         threads: Threads of the runtime on a virtual board: with several, what is counted is the share of each.
+        cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         shapes: Input name → shape: which of a package's several to measure; all by default, a report each.
 
     Raises:
@@ -68,10 +71,10 @@ def bench(
     pkg = package_of(package)
     views = views_of(pkg, static_shapes(shapes, "bench"))
     if len(views) == 1:
-        return _measure(views[0], board, threads)
+        return _measure(views[0], board, threads, cores)
     return BucketReports(
         buckets=tuple(
-            BucketReport(inputs=view.describe_inputs(), report=_measure(view, board, threads))
+            BucketReport(inputs=view.describe_inputs(), report=_measure(view, board, threads, cores))
             for view in views
         )
     )
@@ -97,7 +100,8 @@ def views_of(package: Package, shapes: Shapes) -> list[Package]:
     return found
 
 
-def _measure(pkg: Package, board: str, threads: int) -> Report:
+def _measure(pkg: Package, board: str, threads: int, cores: Sequence[int]) -> Report:
+    check_cores(board, cores)
     virtual = parse_spec(board).kind == "virtual"
     if threads > 1:
         if not virtual:
@@ -109,7 +113,7 @@ def _measure(pkg: Package, board: str, threads: int) -> Report:
     if virtual:
         # Look for llvm-mca before the board is started, because it may not be installed.
         return _count(pkg, board, core_of(pkg), find_mca())
-    return _time(pkg, board)
+    return _time(pkg, board, cores)
 
 
 def core_of(package: Package) -> Core:
@@ -153,8 +157,8 @@ def _trace(
         return trace, model.npu_status() if package.has_npu_regions else None
 
 
-def _time(package: Package, board: str) -> TimeReport:
-    with open_board(board) as opened:
+def _time(package: Package, board: str, cores: Sequence[int]) -> TimeReport:
+    with open_board(board, cores=cores) as opened:
         opened.require(package.manifest.target.features, so=package.so)
         threads, governor = _conditions(opened)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)

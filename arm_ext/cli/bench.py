@@ -11,8 +11,9 @@ from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, value_option
-from arm_ext.cli.options import board_option, json_option, shape_option
+from arm_ext.cli.options import board_option, cores_option, json_option, shape_option
 from arm_ext.cli.path_type import PATH
+from arm_ext.common.cores import parse_cores
 from arm_ext.common.errors import UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.peers.comparison import Comparison
@@ -60,6 +61,7 @@ MAX_THREADS = 64
     metavar="N",
     help="Threads of the runtime, on a virtual board. With several, the share of each thread is counted.",
 )
+@cores_option
 @shape_option(
     "Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "
     "input of a model file.",
@@ -72,6 +74,7 @@ def bench(
     onnxruntime_model: Path | None,
     litert_model: Path | None,
     threads: int,
+    cores: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -87,8 +90,11 @@ def bench(
     files = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in files.items() if file is not None}
     report: Report | BucketReports | Comparison
-    if against is not None and threads > 1:
-        raise UsageError("--against compares on one thread; leave out --threads")
+    pinned = parse_cores(cores) if cores is not None else ()
+    if against is not None and (threads > 1 or pinned):
+        raise UsageError(
+            "--against compares on one thread of a virtual board; leave out --threads and --cores"
+        )
     if against is not None:
         from arm_ext.api.compare import compare, steps
 
@@ -100,7 +106,7 @@ def bench(
             "model file; a package is compiled"
         )
     else:
-        report = measure(package, board, threads=threads, shapes=given_shapes(given["shapes"]))
+        report = measure(package, board, threads=threads, cores=pinned, shapes=given_shapes(given["shapes"]))
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     elif isinstance(report, Comparison):

@@ -43,6 +43,14 @@ def board_option(purpose: str) -> Option[Any]:
     )
 
 
+cores_option = click.option(
+    "--cores",
+    metavar="4-7",
+    help="With --board local: run on these cores alone, with as many threads, such as the big ones of a big.LITTLE "
+    "system.",
+)
+
+
 def target_option(purpose: str) -> Option[Any]:
     """Return a decorator that adds --target.
 

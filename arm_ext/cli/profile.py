@@ -11,7 +11,7 @@ from arm_ext.cli.console import check_outputs, progress, write_views
 from arm_ext.cli.graph_option import check_graph, graph_option, write_graph
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, trust_option, value_option
-from arm_ext.cli.options import board_option, json_option, shape_option, views_option
+from arm_ext.cli.options import board_option, cores_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.cores import parse_cores
@@ -40,12 +40,7 @@ _PROFILE_BYTES = 1 << 27  # maximum bytes of a profile, far above the usual size
 @shape_option(
     "Which shape of a package with several to measure, or the shape of an input of a model file.",
 )
-@click.option(
-    "--cores",
-    metavar="4-7",
-    help="With --board local: run on these cores alone, with as many threads, such as the big ones of a big.LITTLE "
-    "system.",
-)
+@cores_option
 @views_option(
     "Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
     "Perfetto).",

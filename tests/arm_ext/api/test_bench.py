@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from arm_ext.api import digits
 from arm_ext.api.bench import bench
 from arm_ext.board import conditions, open_board
 from arm_ext.board.virtual import VirtualServer
+from arm_ext.common.errors import UsageError
 from arm_ext.measure import mca
 from arm_ext.measure.profile import CountReport
 from arm_ext.measure.times import REPEATS, WARMUP, TimeReport
@@ -71,6 +73,15 @@ def test_a_real_board_gives_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert 0 < report.median_ms <= report.p90_ms <= report.p99_ms
     assert report.threads >= 1
     assert report.governor == "schedutil"
+
+
+def test_a_local_board_is_pinned_to_cores(tmp_path: Path, digits_package: Path) -> None:
+    package = arm_ext.compile(digits.model_path(), "host", tmp_path / "p").package
+    report = bench(package, "local", cores=[max(os.sched_getaffinity(0))])
+    assert isinstance(report, TimeReport)
+    assert report.threads == 1
+    with pytest.raises(UsageError, match="--cores: a virtual board"):
+        bench(digits_package, cores=[0])
 
 
 def test_a_board_without_cpufreq_has_an_unknown_governor(monkeypatch: pytest.MonkeyPatch) -> None:
