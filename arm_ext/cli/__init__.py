@@ -41,7 +41,7 @@ _VERBS = {
     "db": "Show, merge and prune tuning databases.",
     "doctor": "Check this machine and its boards, and say what mends each fault.",
     "export-payload": "Write a package's payloads for an NPU as files and C, for boards without Linux.",
-    "explain": "Tell what each graph rewrite did to a model, and where and why it did not apply.",
+    "explain": "Tell what became of a model's layers, what rewrites save, and what would help.",
     "init": "Keep what a model's file does not say, such as shapes, in a file that all commands read.",
     "mcp": "Serve the verbs to an agent, by the Model Context Protocol.",
     "operators": "List the operators that models of each format may have.",

@@ -116,6 +116,7 @@ def _described(ctx: click.Context, model: Path) -> dict[str, Any]:
 
     options = options_of(ctx.command)
     found: dict[str, Any] = {}
+    read: list[str] = []
     for key, value in read_mapping(path, f"a description of {model.name}, such as shape: x=1,64").items():
         if key not in DESCRIPTION_KEYS:
             raise UsageError(
@@ -126,8 +127,9 @@ def _described(ctx: click.Context, model: Path) -> dict[str, Any]:
         assert option.name is not None
         given = _value(f"{path}: {key}", option, value)
         found[option.name] = str(path.parent / given) if option.type is PATH else given
+        read.append(str(key))
     if found:
-        click.echo(f"reading {path}: {', '.join(found)}", err=True)
+        click.echo(f"reading {path}: {', '.join(read)}", err=True)
     return found
 
 

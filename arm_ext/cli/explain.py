@@ -15,7 +15,7 @@ from arm_ext.cli.console import columns, command, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, model_options
 from arm_ext.cli.options import json_option, target_options
-from arm_ext.common.text import counted, wrapped
+from arm_ext.common.text import counted, millions, wrapped
 from arm_ext.report.explanation import ExplainReport, NodeReport, OperatorFate, RuleReport, Unapplied
 from arm_ext.report.npu import NpuReport
 from schedules.diagnostic import Diagnostic
@@ -117,7 +117,7 @@ def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bo
 
 def _overview(report: ExplainReport, again: str) -> Iterator[str]:
     """Yield what became of the layers, what rewrites save, and the near misses with the largest possible gain."""
-    cost = f"{report.cycles_with_caches / 1e6:.3f} M cycles with caches, estimated"
+    cost = f"{millions(report.cycles_with_caches)} cycles with caches, estimated"
     where = "" if report.npu is None else " where the CPU computes all of it"
     layers = sum(fate.layers for fate in report.fates)
     yield f"{report.model}: {counted(layers, 'layer')} in {counted(report.kernel_calls, 'kernel call')}, {cost}{where}"

@@ -69,6 +69,14 @@ def shown(name: str) -> str:
     return clipped(visible(name, kept=""), NAME)
 
 
+_HUNDRED_THOUSAND = 100_000
+
+
+def millions(count: float) -> str:
+    """Return "1.234 M", or all digits of a number below a hundred thousand."""
+    return f"{count / 1e6:.3f} M" if count >= _HUNDRED_THOUSAND else f"{count:,.0f}"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: "1 operator" or "2 operators"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

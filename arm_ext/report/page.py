@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from arm_ext.common.text import PAGE, clipped, counted, wrapped
+from arm_ext.common.text import PAGE, clipped, counted, millions, wrapped
 from arm_ext.package.manifest import Calibration
 from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
 from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport, NpuSparsity
@@ -205,7 +205,7 @@ class _Page:
     def _time(self) -> str:
         """Return the estimated cost of the complete model, as text."""
         npu, cycles = self.report.npu, sum(call.cycles_with_caches for call in self.on_cpu)
-        said = f"{cycles / 1e6:.3f} M cycles with caches on one core, estimated"
+        said = f"{millions(cycles)} cycles with caches on one core, estimated"
         if npu is not None and npu.regions:
             on_npu = sum(region.npu_us for region in npu.regions)
             said = (

@@ -82,7 +82,7 @@ def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.Captur
     assert invoke(["explain", model, "--target", "cortex-a76"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(
-        r"m: \d+ layers in \d+ kernel calls, [\d.]+ M cycles with caches, estimated", lines[0]
+        r"m: \d+ layers in \d+ kernel calls, [\d.,]+( M)? cycles with caches, estimated", lines[0]
     )
     assert lines[2] == "What became of the layers, by operator:"
     (norms,) = [line for line in lines if line.startswith("  BatchNormalization")]

@@ -69,7 +69,7 @@ def test_answers_are_kept_and_read_by_all_commands(
     manifest = json.loads(Path("step.armpkg/manifest.json").read_text())
     assert [each["name"] for each in manifest["inputs"]] == ["x", "h"]
     assert [each["input"] for each in manifest["states"]] == ["h"]
-    assert "reading step.onnx.yaml: shapes, values, states" in told.err
+    assert "reading step.onnx.yaml: shape, value, state" in told.err
     assert cli.invoke(["explain", str(model)]) == 0
 
 
