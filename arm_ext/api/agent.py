@@ -12,6 +12,7 @@ from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.explain import explain
 from arm_ext.api.profile import profile
 from arm_ext.api.run import run
+from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.supported import SUPPORTED
 from arm_ext.package import load_package
@@ -68,11 +69,11 @@ class AgentTools:
 
     def report(self, package: str) -> Document:
         """Return a package's page: layers, sizes, what is generic or in float and why, what would help."""
-        return {"page": render(load_package(Path(package)).report(CompileReport))}
+        return {"page": render(load_package(self._package(package)).report(CompileReport))}
 
     def check(self, package: str, board: str = "virtual") -> Document:
         """Run a package once and compare its outputs with the self-test and with the model's own runtime."""
-        result = run(package, board, check=True)
+        result = run(self._package(package), _emulated(board), check=True)
         return {
             "source_runtime": result.source_runtime,
             "outputs": [
@@ -108,7 +109,7 @@ class AgentTools:
 
     def profile(self, package: str, board: str = "virtual") -> Document:
         """Count what each call of a package executes on an emulated core; the costliest calls first, with bounds."""
-        report = profile(package, board)
+        report = profile(self._package(package), _emulated(board))
         calls = [
             {
                 "layer": call.anchor,
@@ -168,6 +169,11 @@ class AgentTools:
             raise UsageError(f"format: {format!r} is none of {', '.join(SUPPORTED)}")
         return {"operators": SUPPORTED[format]()}
 
+    def _package(self, name: str) -> Path:
+        """Return the path of a package, which may be named as `compile` was told."""
+        path = self.folder / name
+        return path if path.is_dir() else Path(name)
+
     def _inside(self, output: str) -> Path:
         """Return the path of an output.
 
@@ -175,9 +181,25 @@ class AgentTools:
             UsageError: It is not in the folder.
         """
         root = self.folder.resolve()
-        path = (root / output).resolve()
+        try:
+            path = (root / output).resolve()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"output: {output!r} is no name of a folder ({error})") from error
         if path == root or not path.is_relative_to(root):
             raise UsageError(
                 f"output: {output!r} is not in the folder {root}, which is all that may be written to"
             )
         return path
+
+
+def _emulated(board: str) -> str:
+    """Return the name of an emulated board.
+
+    Raises:
+        UsageError: It is another, on which an agent would run programs.
+    """
+    if parse_spec(board).kind != "virtual":
+        raise UsageError(
+            f"board: {board!r} is a real one; agents have emulated boards alone, such as virtual"
+        )
+    return board

@@ -82,8 +82,22 @@ NAMES: tuple[str, ...] = (
     *_COMPOSITES,
 )
 
-_NO_LAYERS = ("Constant", "Identity")
-"""Operators of ONNX that compute nothing."""
+_NO_LAYERS = (
+    *("Constant", "Identity"),
+    *(
+        "If",
+        "Loop",
+        "Scan",
+        "IF",
+        "WHILE",
+        "cond",
+        "while_loop",
+        "stablehlo.if",
+        "stablehlo.case",
+        "stablehlo.while",
+    ),
+)
+"""Operators that compute nothing themselves: constants, and those that choose and repeat others."""
 
 _SWITCHED = {*(rule.name for rule in (*RULES, *PRODUCT_RULES)), COMBINE_MATMULS}
 """Rules without which a model compiles, too."""

@@ -73,22 +73,29 @@ def open_points(
     return OpenPoints({}, constants, states)
 
 
-def write_description(model: Path, options: Mapping[str, Sequence[str]], *, force: bool = False) -> Path:
+def refuse_existing(model: Path, *, force: bool) -> None:
+    """Refuse to replace a description, unless `force` is given.
+
+    Raises:
+        UsageError: There is one, or none can be written.
+    """
+    if model.name and checked_file(description_of(model), "init").exists() and not force:
+        raise UsageError(f"{description_of(model)} exists; --force replaces it")
+
+
+def write_description(model: Path, options: Mapping[str, Sequence[str]]) -> Path:
     """Write the description of a model beside it, and return its path.
 
     Args:
         model: The model file.
         options: Option of the command line → its values, such as {"shape": ["x=1,64"]}.
-        force: Whether to replace a description.
 
     Raises:
-        UsageError: There is a description, or none can be written.
+        UsageError: None can be written.
     """
     import yaml
 
-    path = checked_file(description_of(model), "init")
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists; --force replaces it")
+    path = description_of(model)
     text = "# Options that each command of arm-ext takes for this model.\n"
     document: dict[str, Any] = {name: list(values) for name, values in options.items() if values}
     write_file(path, (text + yaml.safe_dump(document, sort_keys=False)).encode(), "init")

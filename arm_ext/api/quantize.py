@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from arm_ext.api.npu_division import check_npu
 from arm_ext.api.options import ModelOptions, gathered
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.sample_shapes import shaped_by
-from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
@@ -193,8 +194,7 @@ def quantize(
         )
     _check_files(source, data, path)
     npu = NpuOptions(o.npu) if isinstance(o.npu, str) else o.npu
-    if o.max_drop is not None or npu is not None:
-        resolve(target, None)  # an unknown target is reported before any work
+    resolve(target, None)  # an unknown target is reported before any work
     if npu is not None:
         check_npu(npu)
     progress("quantize")
@@ -271,14 +271,15 @@ def quantize(
                 raise
             report = not_compared(path.stem, source.stem, quantizer.samples)  # what was chosen is kept
     write_file(path, made.SerializeToString(), "-o")
-    if mixed is None and how is None and npu is None and report.samples:
+    if mixed is None and how is None and npu is None and report.samples and not o.only:
         if judge is None:
             cosine = chosen_metric("cosine", arrays, quantizer.samples)
             assert cosine is not None
             judge = _judge(quantizer, whole or quantizer, fixed, cosine, gate, steps)
         named = None if judged is None else judged.name
-        kept = _Kept(judge, partial(quantizer.quantized, fixed), target, named)
-        report = report.model_copy(update={"remedy": kept.remedy(made, report)})
+        kept = _Kept(judge, partial(quantizer.quantized, fixed), o.keep_float, target, named)
+        with suppress(ArmExtError):  # the model is written, with or without a remedy
+            report = report.model_copy(update={"remedy": kept.remedy(made, report)})
     if mixed is not None and (found := report.metric) is not None:
         mixed = mixed.model_copy(update={"in_integers": gate.holds(found.integers, found.drop)})
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
@@ -290,13 +291,15 @@ class _Kept:
 
     Attributes:
         judge: Measures models.
-        build: Returns the quantised model with nodes left in float.
+        build: Returns the quantised model with nodes left in float, besides `given`.
+        given: Nodes that are left in float already.
         target: Target that cycles are estimated for.
         metric: Name of the metric that was asked for, if one was.
     """
 
     judge: Judge
     build: Callable[[Sequence[str]], onnx.ModelProto]
+    given: Sequence[str]
     target: str
     metric: str | None
 
@@ -305,10 +308,11 @@ class _Kept:
         if min(output.integers.sqnr_db for output in report.outputs) >= GOOD_DB:
             return None
         bad = report.to_blame() or [layer for layer in report.worst() if layer.kept_db < GOOD_DB]
+        bad = [layer for layer in bad if layer.nodes]  # an input has none
         for count in range(min(_REMEDY, len(bad)), 0, -1):
             nodes = [node for layer in bad[:count] for node in layer.nodes]
             other = self.build(nodes)
-            if nodes and any(node.op_type == DEQUANTIZE for node in other.graph.node):
+            if any(node.op_type == DEQUANTIZE for node in other.graph.node):
                 return self._measured(made, other, nodes, count)
         return None
 
@@ -324,7 +328,7 @@ class _Kept:
         profile = resolve(self.target, None)
         cycles, more = (estimate(import_onnx(model), profile).cycles for model in (made, other))
         return Remedy(
-            nodes=tuple(nodes),
+            nodes=(*self.given, *nodes),
             layers=layers,
             before_db=before,
             after_db=after,

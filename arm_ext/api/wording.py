@@ -57,6 +57,8 @@ _SAME = (
 _OPTION = re.compile(
     rf"(?<![\w-])--({'|'.join(sorted((*_ARGUMENTS, *_SAME), key=len, reverse=True))})(?![\w-])"
 )
+# A hint on files that only the command line reads.
+_FILES = re.compile(r"\n`arm-ext init [^\n]*")
 _COMMAND = re.compile(r"(?:`[^`]*`|\barm-ext [a-z-]+[^.;]*|\bpython -m [^.;]*|\bpip install [^.;]*)")
 
 
@@ -65,6 +67,7 @@ def in_python(text: str) -> str:
 
     Command lines stay unchanged.
     """
+    text = _FILES.sub("", text)
     parts, at = [], 0
     for command in _COMMAND.finditer(text):
         parts += [_arguments(text[at : command.start()]), command[0]]

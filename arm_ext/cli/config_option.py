@@ -101,6 +101,10 @@ def _read_descriptions(ctx: click.Context, _param: click.Parameter, models: Sequ
     for model in models:
         prefix = f"{model.stem}:" if len(models) > 1 else ""
         for name, value in _described(ctx, model).items():
+            if prefix and isinstance(value, str):
+                raise UsageError(
+                    f"{description_of(model)}: --{name.replace('_', '-')} is for one model, but there are {len(models)}"
+                )
             # Of several models, each value says by the model's name of which it is.
             found[name] = [*found.get(name, ()), *(prefix + each for each in value)] if prefix else value
     ctx.default_map = {**found, **(ctx.default_map or {})}
@@ -109,8 +113,7 @@ def _read_descriptions(ctx: click.Context, _param: click.Parameter, models: Sequ
 
 def _described(ctx: click.Context, model: Path) -> dict[str, Any]:
     """Return the options of a model's description that the command takes."""
-    path = description_of(model)
-    if not (model.is_file() and path.is_file()):
+    if not model.is_file() or not (path := description_of(model)).is_file():
         return {}
     from arm_ext.common.yaml_file import read_mapping
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arm_ext.cli.console import check_outputs
 from arm_ext.cli.path_type import PATH
-from arm_ext.common.outputs import write_file
+from arm_ext.common.errors import UsageError
+from arm_ext.common.outputs import checked_file, refuse_inputs, refuse_inside, write_file
 
 if TYPE_CHECKING:
     from arm_ext.report.calls import CallRow
@@ -25,14 +25,33 @@ graph_option = click.option(
 )
 
 
-def check_graph(graph: Path | None, inputs: Sequence[Path]) -> None:
-    """Check the file of --export-graph, before any work.
+_ENDINGS = (".onnx", ".json")
+
+
+def check_graph(graph: Path | None, package: Path, others: Sequence[Path] = ()) -> None:
+    """Check the files of --export-graph, before any work.
+
+    Args:
+        graph: Value of the option.
+        package: The package or model that is read.
+        others: Other files that are read or written.
 
     Raises:
-        UsageError: It has another ending, cannot be written, or is an input.
+        UsageError: It has another ending, cannot be written, is in the package, or is one of the others.
     """
-    if graph is not None:
-        check_outputs([graph], (".onnx", ".json"), inputs)
+    if graph is None:
+        return
+    if graph.suffix not in _ENDINGS:
+        raise UsageError(f"{graph}: --export-graph writes files that end with {', '.join(_ENDINGS)}")
+    for file in (graph, *([_data_of(graph)] if graph.suffix == ".json" else [])):
+        refuse_inputs(checked_file(file, "--export-graph"), "--export-graph", [package, *others])
+        if package.is_dir():
+            refuse_inside(file, "--export-graph", package)
+
+
+def _data_of(graph: Path) -> Path:
+    """Return the path of the node data beside a graph."""
+    return graph.with_suffix(".cycles.json")
 
 
 def write_graph(
@@ -51,5 +70,9 @@ def write_graph(
         write_file(graph, onnx_graph(model, nodes).SerializeToString(), "--export-graph")
         return
     write_file(graph, model_explorer(model, nodes).encode(), "--export-graph")
-    data = graph.with_suffix(".cycles.json")
-    write_file(data, node_data(model, nodes, "cycles_with_caches").encode(), "--export-graph")
+    figure = (
+        "cycles_with_caches"
+        if any("cycles_with_caches" in node.figures for node in nodes)
+        else "microseconds"
+    )
+    write_file(_data_of(graph), node_data(model, nodes, figure).encode(), "--export-graph")

@@ -56,7 +56,9 @@ def init(
     What MODEL does not say is asked for, on a terminal or from a pipe, a line an answer.
     """
     load_tvm()
-    from arm_ext.api.init import open_points, write_description
+    from arm_ext.api.init import open_points, refuse_existing, write_description
+
+    refuse_existing(model, force=force)
 
     def ask(given: Sequence[tuple[str, tuple[Dim, ...]]], pairs: Sequence[tuple[str, str]]) -> "OpenPoints":
         return open_points(model, given_shapes(given), given_values(pairs), trust=trust, plugins=plugins)
@@ -81,7 +83,7 @@ def init(
         click.echo(f"{model} says all that the commands need: no file is written")
         return
     ask(shapes, values)  # what was answered last is checked, too
-    path = write_description(model, options, force=force)
+    path = write_description(model, options)
     click.echo(f"{path} is read by each command that takes {model}, such as `{command('compile')} {model}`")
 
 

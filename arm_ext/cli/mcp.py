@@ -20,8 +20,9 @@ from arm_ext.common.errors import ArmExtError, EnvError, UsageError
 def mcp(folder: Path) -> None:
     """Serve the verbs to an agent over stdin and stdout, by the Model Context Protocol.
 
-    All that is written is written inside FOLDER. No tool runs code of a model or of a plug-in, and none uses the
-    network but `compare`, which downloads other runtimes once.
+    Results are written inside FOLDER alone, packages run on emulated boards alone, and no tool loads a plug-in. The
+    network is used by `compare`, which downloads other runtimes once, and where the first emulated board needs the
+    runtime.
     """
     if importlib.util.find_spec("mcp") is None:
         raise EnvError("`arm-ext mcp` needs the package mcp: pip install 'mcp>=2.3,<3'")

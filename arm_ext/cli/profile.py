@@ -73,7 +73,7 @@ def profile(
     """
     of_package = [*model.rglob("*")] if model.is_dir() else []
     check_outputs(outputs, WRITTEN, [model, *of_package, *([compare] if compare else [])])
-    check_graph(graph, [model, *of_package])
+    check_graph(graph, model, [*outputs, *([compare] if compare else [])])
     for output in outputs if of_package else ():
         refuse_inside(output, "--output", model)
     if compare is not None and not any(output.suffix == ".html" for output in outputs):

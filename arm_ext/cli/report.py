@@ -25,7 +25,7 @@ def report(package: Path, everything: bool, graph: Path | None, as_json: bool) -
 
     PACKAGE is a package or a C library. Without --all this is its report.txt.
     """
-    check_graph(graph, [*package.rglob("*")] if package.is_dir() else [package])
+    check_graph(graph, package)
     found = read_report(package, CompileReport)
     write_graph(graph, found.model, found.calls, {row.source: row.op for row in found.nodes})
     if as_json:

@@ -127,7 +127,6 @@ class CallRow(JsonRecord):
         description="Selection cost of one call on one core, in cycles: a formula of the kernel's, not a measurement."
     )
     cycles_with_caches: int = Field(
-        default=0,
         description="Estimated cycles of one call on one core: its selection cost times the core's ratio of code to "
         "formula, and the time in which caches fetch its operands. `profile` has the same figure of the code as it "
         "runs.",

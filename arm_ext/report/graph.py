@@ -54,19 +54,22 @@ def graph_calls(
         operators: Source node → operator, as far as they are known.
     """
     known: dict[str, int] = {}
-    whole = sum(map(_cycles, calls)) or 1
+    whole = sum(call.cycles_with_caches for call in calls if isinstance(call, CallRow)) or 1
     found = []
     for call in calls:
         known[call.anchor] = count = known.get(call.anchor, 0) + 1
-        figures: dict[str, int | float | str] = {
-            "cycles_with_caches": _cycles(call),
-            "share": round(_cycles(call) / whole, 4),
-            "macs": call.macs,
-            "bytes": call.bytes,
-        }
-        if isinstance(call, ProfiledCall):
-            figures |= {} if call.counts is None else {"bound": call.counts.bound}
-            figures |= {} if call.times is None else {"microseconds": round(call.times.median_us, 3)}
+        figures: dict[str, int | float | str] = {}
+        if isinstance(call, CallRow):
+            cycles = call.cycles_with_caches
+            figures |= {"cycles_with_caches": cycles, "share": round(cycles / whole, 4)}
+        else:
+            figures["share"] = round(call.share, 4)
+            if call.counts is not None:
+                counts = call.counts
+                figures |= {"cycles_with_caches": counts.cycles_with_caches, "bound": counts.bound}
+            if call.times is not None:
+                figures["microseconds"] = round(call.times.median_us, 3)
+        figures |= {"macs": call.macs, "bytes": call.bytes}
         found.append(
             GraphCall(
                 name=call.anchor if count == 1 else f"{call.anchor} #{count}",
@@ -78,12 +81,6 @@ def graph_calls(
             )
         )
     return found
-
-
-def _cycles(call: CallRow | ProfiledCall) -> int:
-    if isinstance(call, CallRow):
-        return call.cycles_with_caches
-    return 0 if call.counts is None else call.counts.cycles_with_caches
 
 
 def onnx_graph(model: str, calls: Sequence[GraphCall]) -> onnx.ModelProto:

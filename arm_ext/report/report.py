@@ -19,7 +19,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
-SCHEMA_VERSION: Literal[5] = 5
+SCHEMA_VERSION: Literal[6] = 6
 
 
 class NodeRow(JsonRecord):
@@ -63,7 +63,7 @@ class PackageFacts(JsonRecord):
 class CompileReport(JsonRecord):
     """The contents of report.json: what was compiled, and how."""
 
-    schema_version: Literal[5] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
+    schema_version: Literal[6] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
     model: str = Field(description="Name of the model.")
     target: str = Field(description="Name of the target profile.")
     macs: int = Field(description="Multiply-accumulates of one inference.")

@@ -305,8 +305,10 @@ class NpuLink(ClosedRecord):
 class Remedy(ClosedRecord):
     """What it gives and costs to leave the worst layers of a quantised model in float."""
 
-    nodes: tuple[str, ...] = Field(description="Source nodes to leave in float, as --keep-float takes them.")
-    layers: int = Field(description="Number of layers that these nodes are of.")
+    nodes: tuple[str, ...] = Field(
+        description="Source nodes to leave in float, as --keep-float takes them, those that are already among them."
+    )
+    layers: int = Field(description="Number of layers that would be in float besides.")
     before_db: float = Field(description="SQNR of all outputs as the model is, in dB, in float between QDQ.")
     after_db: float = Field(description="The same with these nodes in float.")
     metric: str | None = Field(default=None, description="Name of the metric; null if there is none.")

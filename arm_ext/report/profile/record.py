@@ -231,5 +231,6 @@ def _unknown(symbol: str) -> CallRow:
         kernel="-",
         macs=0,
         selection_cost=0,
+        cycles_with_caches=0,
         bytes=0,
     )

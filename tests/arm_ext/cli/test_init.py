@@ -11,6 +11,7 @@ import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
+import arm_ext
 from arm_ext import cli
 
 
@@ -157,3 +158,25 @@ def test_samples_that_do_not_fit_leave_the_question(model: Path, capsys: pytest.
     told = capsys.readouterr().err
     assert "x: [batch,6]    e.g. --shape x=1,6" in told
     assert "arm-ext init MODEL" in told
+
+
+def test_a_description_of_one_model_alone_is_refused_for_several(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path("other.onnx")
+    other.write_bytes(model.read_bytes())
+    Path("step.onnx.yaml").write_text("state-init: a.npz\n")
+    assert cli.invoke(["compile", str(model), str(other), "--emit", "c-library", "-o", "both"]) == 2
+    assert "step.onnx.yaml: --state-init is for one model, but there are 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["profile", "compile", "init"])
+def test_a_folder_has_no_description(model: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.invoke([verb, "."]) == 2
+    assert "internal error" not in capsys.readouterr().err
+
+
+def test_python_is_not_told_of_files_that_the_command_line_reads(model: Path) -> None:
+    with pytest.raises(arm_ext.UsageError) as refused:
+        arm_ext.explain(model)
+    assert "arm-ext init" not in str(refused.value)

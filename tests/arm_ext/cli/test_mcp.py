@@ -33,7 +33,7 @@ def test_an_agent_compiles_checks_and_profiles(tmp_path: Path) -> None:
     compiled, checked, profiled, explained = _called(
         tmp_path,
         ("compile", {"model": MODEL, "output": "d.armpkg", "target": "raspberry-pi-5"}),
-        ("check", {"package": str(tmp_path / "d.armpkg")}),
+        ("check", {"package": "d.armpkg"}),
         ("profile", {"package": str(tmp_path / "d.armpkg")}),
         ("explain", {"model": MODEL, "target": "cortex-a76"}),
     )
@@ -61,9 +61,13 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
         ),
         ("compile", {"model": str(tmp_path / "none.onnx"), "output": "p"}),
         ("operators", {"format": "caffe"}),
+        ("compile", {"model": MODEL, "output": "\0p"}),
+        ("check", {"package": "p", "board": "localhost:9090"}),
     )
     assert all(failed for failed, _ in answers)
     assert all("is not in the folder" in said for _, said in answers[:4])
     assert "no such model file" in answers[4][1]
     assert "'caffe' is none of onnx, pytorch, tflite, stablehlo" in answers[5][1]
+    assert "is no name of a folder" in answers[6][1]
+    assert "agents have emulated boards alone" in answers[7][1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inside"]

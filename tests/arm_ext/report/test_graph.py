@@ -59,6 +59,16 @@ def test_model_explorer_gets_the_graph_and_the_cycles_as_node_data(
     ]
 
 
-def test_another_ending_is_refused(digits_package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.invoke(["report", str(digits_package), "--export-graph", "graph.svg"]) == 2
-    assert ".onnx, .json" in capsys.readouterr().err
+def test_wrong_files_are_refused_before_any_work(
+    digits_package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken.cycles.json").mkdir()
+    cases = {
+        "graph.svg": "--export-graph writes files that end with .onnx, .json",
+        str(digits_package / "graph.onnx"): "must not contain other files",
+        str(tmp_path / "taken.json"): "is a folder",
+    }
+    for file, said in cases.items():
+        assert cli.invoke(["profile", str(digits_package), "--export-graph", file]) == 2
+        assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.cycles.json"]

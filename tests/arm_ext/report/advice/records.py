@@ -98,6 +98,7 @@ def report_of(
             kernel=kernel.kernel,
             macs=0,
             selection_cost=0,
+            cycles_with_caches=0,
             bytes=0,
             moves=kernel.symbol in moves,
         )
