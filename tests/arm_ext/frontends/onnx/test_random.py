@@ -99,13 +99,13 @@ def test_an_input_of_several_sizes_is_asked_for_in_the_form_to_give(
 ):
     with pytest.raises(UsageError) as refused:
         arm_ext.compile(synthesis(), "host", tmp_path / "p", shapes={"x": [1, 3, size]}, random="input")
-    assert str(refused.value).splitlines()[1:-1] == [f"  {listed}"]
+    assert str(refused.value).splitlines()[1:] == [f"  {listed}"]
 
 
 def test_the_model_s_own_inputs_are_asked_for_first(tmp_path: Path):
     with pytest.raises(UsageError) as refused:
         arm_ext.compile(synthesis(), "host", tmp_path / "p", random="input")
-    assert str(refused.value).splitlines()[1:-1] == ["  x: [1,3,n]    e.g. shapes x=1,3,1"]
+    assert str(refused.value).splitlines()[1:] == ["  x: [1,3,n]    e.g. shapes x=1,3,1"]
     with pytest.raises(UsageError, match=r"names no input: y\. The inputs are: x, r"):
         arm_ext.compile(synthesis(), "host", tmp_path / "p", shapes={"y": [1]}, random="input")
 
