@@ -118,7 +118,6 @@ class AgentTools:
                 "share": call.share,
                 "cycles_with_caches": None if call.counts is None else call.counts.cycles_with_caches,
                 "bound": None if call.counts is None else call.counts.bound,
-                "microseconds": None if call.times is None else call.times.median_us,
             }
             for call in report.costliest()[:_MOST]
         ]

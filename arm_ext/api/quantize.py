@@ -271,7 +271,8 @@ def quantize(
                 raise
             report = not_compared(path.stem, source.stem, quantizer.samples)  # what was chosen is kept
     write_file(path, made.SerializeToString(), "-o")
-    if mixed is None and how is None and npu is None and report.samples and not o.only:
+    worst = min((output.integers.sqnr_db for output in report.outputs), default=GOOD_DB)
+    if mixed is None and how is None and npu is None and worst < GOOD_DB and not o.only:
         if judge is None:
             cosine = chosen_metric("cosine", arrays, quantizer.samples)
             assert cosine is not None
@@ -287,7 +288,7 @@ def quantize(
 
 @dataclass(frozen=True)
 class _Kept:
-    """Finds what it gives and costs to leave the worst layers in float.
+    """Measures the gain and the cost of leaving the worst layers in float.
 
     Attributes:
         judge: Measures models.
@@ -304,9 +305,7 @@ class _Kept:
     metric: str | None
 
     def remedy(self, made: onnx.ModelProto, report: AccuracyReport) -> Remedy | None:
-        """Return the remedy for a quantised model; None if it needs none, or if this one helps by less than 1 dB."""
-        if min(output.integers.sqnr_db for output in report.outputs) >= GOOD_DB:
-            return None
+        """Return the remedy for a quantised model; None if the outputs gain less than 1 dB."""
         bad = report.to_blame() or [layer for layer in report.worst() if layer.kept_db < GOOD_DB]
         bad = [layer for layer in bad if layer.nodes]  # an input has none
         for count in range(min(_REMEDY, len(bad)), 0, -1):

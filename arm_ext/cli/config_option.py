@@ -105,7 +105,7 @@ def _read_descriptions(ctx: click.Context, _param: click.Parameter, models: Sequ
                 raise UsageError(
                     f"{description_of(model)}: --{name.replace('_', '-')} is for one model, but there are {len(models)}"
                 )
-            # Of several models, each value says by the model's name of which it is.
+            # With several models, each value begins with the name of its model.
             found[name] = [*found.get(name, ()), *(prefix + each for each in value)] if prefix else value
     ctx.default_map = {**found, **(ctx.default_map or {})}
     return models

@@ -20,6 +20,7 @@ from arm_ext.cli.model_options import (
 from arm_ext.cli.options import shape_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
+from arm_ext.frontends.common.refuse import example_shape
 from arm_ext.shapes.given import Dim, dims_text, parse_dims
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def init(
     while found.shapes:
         shapes = (*shapes, *(_asked_shape(name, dims) for name, dims in found.shapes.items()))
         found = ask(shapes, values)
+    known_values = values
     for name, described in found.constants.items():
         if answer := _asked(f"{described}: number that it always has (empty: it stays an input)"):
             values = (*values, (name, answer))
@@ -82,7 +84,8 @@ def init(
     if not any(options.values()):
         click.echo(f"{model} says all that the commands need: no file is written")
         return
-    ask(shapes, values)  # what was answered last is checked, too
+    if values != known_values:
+        ask(shapes, values)  # the model is imported once more, to check these answers, too
     path = write_description(model, options)
     click.echo(f"{path} is read by each command that takes {model}, such as `{command('compile')} {model}`")
 
@@ -98,15 +101,13 @@ def _asked(question: str) -> str:
 
 
 def _asked_shape(name: str, dims: Sequence[int | str]) -> tuple[str, tuple[Dim, ...]]:
-    """Return an input's name and the shape that is answered.
+    """Ask for the shape of an input; return the name of the input and the answer.
 
     Raises:
         UsageError: Nobody answers, or what is answered is no shape.
     """
     said = f"{name}[{','.join(map(str, dims))}]"
-    answer = _asked(
-        f"{said}: shape, such as {','.join('1' if isinstance(dim, str) else str(dim) for dim in dims)}"
-    )
+    answer = _asked(f"{said}: shape, such as {dims_text(example_shape(dims))}")
     try:
         return name, parse_dims(answer)
     except ValueError:

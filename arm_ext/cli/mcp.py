@@ -60,7 +60,7 @@ def _telling(tool: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return tool(*args, **kwargs)
         except ArmExtError as error:
-            # An agent has arguments as a Python program has.
+            # An agent gives arguments, as a Python program does, and no options.
             raise ToolError(in_python(str(error))) from error
 
     return called

@@ -96,14 +96,17 @@ def onnx_graph(model: str, calls: Sequence[GraphCall]) -> onnx.ModelProto:
         )
         functions.append(_function(kind, len(names), call, list(attributes)))
     outputs = [_typed(calls, place) for place in range(len(calls)) if place not in read]
-    # What the program reads from outside is one value here, whose type says nothing.
+    # All inputs of the program are one value here, whose type is a placeholder.
     inputs = [helper.make_tensor_value_info("inputs", onnx.TensorProto.FLOAT, ["n"])]
     values = [_typed(calls, place) for place in read]
     graph = helper.make_graph(nodes, model, inputs, outputs, value_info=values)
-    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(name, 1) for name in (DOMAIN, LAYERS))]
     return helper.make_model(
-        graph, functions=functions, opset_imports=opsets, ir_version=9, producer_name="tvm-arm-ext"
+        graph, functions=functions, opset_imports=_opsets(), ir_version=9, producer_name="tvm-arm-ext"
     )
+
+
+def _opsets() -> list[onnx.OperatorSetIdProto]:
+    return [helper.make_opsetid("", 17), *(helper.make_opsetid(name, 1) for name in (DOMAIN, LAYERS))]
 
 
 def _function(kind: str, inputs: int, call: GraphCall, attributes: Sequence[str]) -> onnx.FunctionProto:
@@ -114,8 +117,7 @@ def _function(kind: str, inputs: int, call: GraphCall, attributes: Sequence[str]
         nodes.append(helper.make_node(operator, before, [name], name=name, domain=LAYERS))
         before = [name]
     last = before[0] if nodes else names[0]
-    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(name, 1) for name in (DOMAIN, LAYERS))]
-    return helper.make_function(DOMAIN, kind, names, [last], nodes, opsets, attributes)
+    return helper.make_function(DOMAIN, kind, names, [last], nodes, _opsets(), attributes)
 
 
 def _value(calls: Sequence[GraphCall], place: int) -> str:

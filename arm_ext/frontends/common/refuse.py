@@ -141,7 +141,7 @@ def refuse_dynamic_inputs(
     """
     if not dynamic:
         return
-    examples = {name: _example(dims) for name, dims in dynamic.items()}
+    examples = {name: example_shape(dims) for name, dims in dynamic.items()}
     shown = fit(examples)
     lines = []
     for name, dims in dynamic.items():
@@ -157,7 +157,8 @@ def refuse_dynamic_inputs(
     )
 
 
-def _example(dims: Sequence[int | str]) -> tuple[int, ...]:
+def example_shape(dims: Sequence[int | str]) -> tuple[int, ...]:
+    """Return a shape that an input with these dimensions may have; unknown ones are text, and none are of any rank."""
     return tuple(1 if isinstance(dim, str) else dim for dim in dims) or (1, 3, 224, 224)
 
 

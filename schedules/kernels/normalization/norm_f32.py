@@ -46,7 +46,7 @@ BETWEEN = 40
 """Instructions of a row beside its vectors: both sums across lanes, the root, two divisions."""
 
 WAITING = 30
-"""Cycles of a row in which each of these waits for the one before, by llvm-mca: 41 on Neoverse N1, 18 on N2."""
+"""Cycles of a row in which sums, root and divisions wait for each other, by llvm-mca: 41 on Neoverse N1, 18 on N2."""
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ SHARED = 41 / VECTOR
 and SQXTN; 16 take a store."""
 
 VECTOR_SLOTS = {False: 5.0, True: 4.3}
-"""Of those, slots of the vector pipes per element: 16 distances are moved to general registers one by one (UMOV), or a
+"""Slots of the vector pipes per element: 16 distances are moved to general registers one by one (UMOV), or a
 gather of four entries takes four."""
 
 
