@@ -39,7 +39,7 @@ class Row:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the profile."""
+        """Cycles that the profile counted, with those of the caches."""
         assert self.profiled.counts is not None
         return self.profiled.counts.cycles_with_caches
 

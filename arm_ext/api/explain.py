@@ -240,7 +240,7 @@ def _fates(nodes: SourceNodes, calls: Sequence[CallRow]) -> Iterator[OperatorFat
 
 @dataclass(frozen=True)
 class _Without:
-    """Estimates of a model without single rules.
+    """Estimates of a model with one rule switched off at a time.
 
     Attributes:
         model: The imported model.

@@ -56,10 +56,10 @@ STEPS = ("quantize", "search", "compare")
 """Steps of `quantize`, for a progress display."""
 
 _REMEDY = 2
-"""Layers, the worst, that a remedy leaves in float."""
+"""Largest number of layers that a remedy leaves in float, the worst ones first."""
 
 _LEAST_DB = 1.0
-"""Gain of the outputs' SQNR below which a remedy is none."""
+"""Smallest gain of the outputs' SQNR, in dB, for which a remedy is reported."""
 
 _NO_NOISE = 1e-20
 """Stands in for no noise at all: 200 dB."""

@@ -57,7 +57,7 @@ _SAME = (
 _OPTION = re.compile(
     rf"(?<![\w-])--({'|'.join(sorted((*_ARGUMENTS, *_SAME), key=len, reverse=True))})(?![\w-])"
 )
-# A hint on files that only the command line reads.
+# The sentence that advises `arm-ext init`, whose file only the command line reads.
 _FILES = re.compile(r"\n`arm-ext init [^\n]*")
 _COMMAND = re.compile(r"(?:`[^`]*`|\barm-ext [a-z-]+[^.;]*|\bpython -m [^.;]*|\bpip install [^.;]*)")
 

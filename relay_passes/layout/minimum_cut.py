@@ -11,7 +11,7 @@ NEVER = 1 << 62
 
 
 class FlowNetwork:
-    """Edges with costs between SOURCE and SINK, whose minimum cut `source_side` finds."""
+    """A graph from SOURCE to SINK whose edges have costs; `source_side` finds its minimum cut."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}

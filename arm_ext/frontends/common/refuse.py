@@ -23,7 +23,7 @@ class DynamicInputsError(UsageError):
     """
 
     def __init__(self, message: str, dynamic: Mapping[str, Sequence[int | str]]) -> None:
-        """Keep the inputs beside the message."""
+        """Store the message and the dynamic inputs that it names."""
         super().__init__(message)
         self.dynamic = dynamic
 
