@@ -22,7 +22,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.torch.importer import import_torch, read_exported, returned_names
-from arm_ext.frontends.torch.reference import NodeValues, Replaced
+from arm_ext.frontends.torch.reference import NodeValues, Replaced, one_thread
 from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import QdqLayer
@@ -269,7 +269,9 @@ class TorchChain(SearchedChain):
             return self._outputs_of(source, self._returned[1], self._renamed(feed))
 
         stepped = [feed | held for feed, held in zip(feeds, states.exact, strict=True)]
-        return Judge(self.name, self.outputs, exact, opened, stepped, metric, gate.holds, states.pairs)
+        return Judge(
+            self.name, self.outputs, exact, opened, stepped, metric, gate.holds, states.pairs, one_thread
+        )
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
         """Return the choice with the names of the modules that PyTorch's quantiser must leave in float."""

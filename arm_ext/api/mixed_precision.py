@@ -4,6 +4,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from arm_ext.api.npu_division import DividedEstimate, estimate_divided
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions
@@ -31,6 +33,9 @@ from arm_ext.target.profiles import Profile, resolve
 
 _CHEAPEST = 6
 """Choices that hold, of those that are the cheapest by the sum of their layers, whose whole model is estimated."""
+
+_OF_FRONT = 10
+"""Most choices of the Pareto front that are estimated as whole models, which takes about a second each."""
 
 _HALVES = "fullfp16"
 """LLVM's name of Armv8.2-A's arithmetic on binary16; without it each operation takes conversions more."""
@@ -303,13 +308,15 @@ def _choice(units: Sequence[IntegerLayer], trial: Trial, cost: _Estimate, *, cho
 
 
 def _shown(search: Search, cheapest: int) -> list[Trial]:
-    """Return the choices to report: the `cheapest` that hold the bound, all int8, most float32, the Pareto front."""
+    """Return the choices to report: the `cheapest` that hold the bound, all int8, most float32, and of the front."""
     holding = sorted((t for t in search.trials.values() if t.holds), key=search.price)[:cheapest]
     ends = [
         search.trials[frozenset()],
         max(search.trials.values(), key=lambda trial: len(trial.at("float32"))),
     ]
-    return list(dict.fromkeys([*holding, *ends, *search.front()]))
+    front = search.front()
+    spread = [front[round(at)] for at in np.linspace(0, len(front) - 1, min(len(front), _OF_FRONT))]
+    return list(dict.fromkeys([*holding, *ends, *spread]))
 
 
 def _is_in_front(trial: Trial, priced: Mapping[Trial, _Estimate]) -> bool:

@@ -4,12 +4,15 @@
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
 2. For int16, float16 and float32, in the order of noise, or of noise a cycle: the shortest prefix that holds
    the bound when it is raised to that precision, by bisection.
-3. Layers of the prefix go back to lower precisions one by one, as long as the bound holds.
+3. Layers of the two cheapest prefixes go back to lower precisions one by one, as long as the bound holds.
 
-Every model is computed by the source's runtime, in float between quantise and dequantise.
+Every model is computed by the source's runtime, in float between quantise and dequantise, in child processes, one for
+each core. How many there are changes nothing about the result.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -18,6 +21,7 @@ import onnx
 
 from arm_ext.common.errors import ModelError
 from arm_ext.common.text import told_apart
+from arm_ext.frontends.common.child_process import DiedError, Pool
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.float_layers import IntegerLayer
 from arm_ext.quantization.metrics import Metric, Outputs, stacked
@@ -55,6 +59,18 @@ _TINY = 1e-30
 _FRONT = 8
 """Lengths of prefixes that are measured for a front, spread evenly."""
 
+_SHORTENED = 2
+"""Prefixes whose layers go back to lower precisions; on YOLO and MobileNetV2 the others ended dearer."""
+
+_AHEAD = 2
+"""Layers of a prefix that are tried at the same time in lower precisions, although the first may be accepted."""
+
+_PROCESSES = 4
+"""Most child processes: each holds a copy of the model that it builds."""
+
+_Job = tuple["Raised", bool]
+"""Layers above int8, and whether to return the noise in place of a trial."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -90,6 +106,7 @@ class Judge:
         metric: Metric that is measured.
         holds: Whether a metric and its drop from the float model are good enough.
         states: Name of an input → the output that is its next value; samples are consecutive steps then.
+        prepare: Called once in each child process that measures models.
     """
 
     name: str
@@ -100,6 +117,7 @@ class Judge:
     metric: Metric
     holds: Callable[[float, float], bool]
     states: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
     exact: Outputs = field(init=False)
     reached: float = field(init=False)
 
@@ -185,6 +203,7 @@ class Search:
     trials: dict[Raised, Trial] = field(default_factory=dict)
     noises: dict[str, float] = field(default_factory=dict)
     complete: bool = False
+    _pool: Pool[_Job, Any] | None = None
 
     def __post_init__(self) -> None:
         names = [unit.name for unit in self.units]
@@ -229,16 +248,51 @@ class Search:
         return found
 
     def _search(self, everything: Raised) -> None:
-        for unit in self.units:
-            others = everything - {(unit.name, "float32")}
-            self.noises[unit.name] = self.judge.noise(built(self.units, self.build, others))
-        for precision in self._precisions:
-            for order in self._orders(precision):
-                if self.cycles is not None:
-                    for length in np.linspace(0, len(order), min(_FRONT, len(order)) + 1).round().astype(int):
-                        self._trial(frozenset(order[:length]))
-                if not self.trials[frozenset()].holds and self._trial(frozenset(order)).holds:
-                    self._shorten(order)
+        with self._opened_pool():
+            others = [everything - {(unit.name, "float32")} for unit in self.units]
+            noises = self._measured([(each, True) for each in others])
+            self.noises.update(zip((unit.name for unit in self.units), noises, strict=True))
+            orders = [order for precision in self._precisions for order in self._orders(precision)]
+            if self.cycles is not None:
+                self._trials(frozenset(order[:length]) for order in orders for length in _lengths(order))
+            if self.trials[frozenset()].holds:
+                return
+            holding = [
+                o for o, t in zip(orders, self._trials(map(frozenset, orders)), strict=True) if t.holds
+            ]
+            prefixes = list(dict.fromkeys(self._shortest(order) for order in holding))
+            for prefix in sorted(prefixes, key=lambda each: self.price(self.trials[each]))[:_SHORTENED]:
+                self._lower(prefix)
+
+    @contextmanager
+    def _opened_pool(self) -> Iterator[None]:
+        """Open a scope in which models are measured in child processes.
+
+        Raises:
+            ModelError: A model ended the source's runtime.
+        """
+
+        def make() -> Callable[[_Job], Any]:
+            self.judge.prepare()
+            return lambda job: self._measure(*job)
+
+        cores = len(os.sched_getaffinity(0))
+        try:
+            self._pool = Pool(make, "the source's runtime", min(cores, _PROCESSES))
+            yield
+        except DiedError as err:
+            raise ModelError(f"{self.judge.name}: a quantised model cannot be run: {err}") from err
+        finally:
+            if self._pool is not None:
+                self._pool.close()
+            self._pool = None
+
+    def _measure(self, raised: Raised, noise: bool) -> Any:
+        model = built(self.units, self.build, raised)
+        return self.judge.noise(model) if noise else self.judge.trial(model, raised)
+
+    def _measured(self, jobs: Sequence[_Job]) -> list[Any]:
+        return [self._measure(*job) for job in jobs] if self._pool is None else self._pool.map(jobs)
 
     def _orders(self, precision: Precision) -> list[list[tuple[str, Precision]]]:
         """Return the orders in which layers are tried for a precision, each a list of layers."""
@@ -263,7 +317,8 @@ class Search:
         # Among equally cheap precisions, the last one has the most bits.
         return min(reversed(found), key=lambda each: self._extra(name, each))
 
-    def _shorten(self, order: Sequence[tuple[str, Precision]]) -> None:
+    def _shortest(self, order: Sequence[tuple[str, Precision]]) -> Raised:
+        """Return the shortest prefix of an order that holds the bound, by bisection; the whole order holds it."""
         short, long = 0, len(order)
         while long - short > 1:
             middle = (short + long) // 2
@@ -271,17 +326,44 @@ class Search:
                 long = middle
             else:
                 short = middle
-        raised, in_order = frozenset(order[:long]), list(self._precisions)
-        for name, precision in sorted(raised, key=lambda each: (-self._extra(*each), self.noises[each[0]])):
-            rest = raised - {(name, precision)}
-            below = in_order[: in_order.index(precision)]
-            lower = [rest, *(rest | {(name, self._precision_of(name, each))} for each in below)]
-            raised = next((each for each in lower if self._trial(each).holds), raised)
+        return frozenset(order[:long])
+
+    def _lower(self, raised: Raised) -> None:
+        """Lower the precisions of layers, one by one, as long as the bound holds."""
+        waiting = sorted(raised, key=lambda each: (-self._extra(*each), self.noises[each[0]], each))
+        while waiting:
+            tried = waiting[:_AHEAD]
+            lower = [self._lowered(raised, *each) for each in tried]
+            self._trials(choice for choices in lower for choice in choices)
+            for each, choices in zip(tried, lower, strict=True):
+                waiting.remove(each)
+                if (
+                    found := next((choice for choice in choices if self.trials[choice].holds), None)
+                ) is not None:
+                    raised = found
+                    break
+
+    def _lowered(self, raised: Raised, name: str, precision: Precision) -> list[Raised]:
+        """Return choices with one layer in a lower precision, int8 first."""
+        rest, in_order = raised - {(name, precision)}, list(self._precisions)
+        below = in_order[: in_order.index(precision)]
+        choices = [rest, *(rest | {(name, self._precision_of(name, each))} for each in below)]
+        return [choice for choice in choices if choice != raised]
 
     def _extra(self, name: str, precision: Precision) -> float:
         return self.cycles[precision][name] if self.cycles else 0.0
 
     def _trial(self, raised: Raised) -> Trial:
-        if raised not in self.trials:
-            self.trials[raised] = self.judge.trial(built(self.units, self.build, raised), raised)
-        return self.trials[raised]
+        return self._trials([raised])[0]
+
+    def _trials(self, choices: Iterable[Raised]) -> list[Trial]:
+        """Return what was measured of choices; those that are new are measured at the same time."""
+        wanted = list(choices)
+        new = [each for each in dict.fromkeys(wanted) if each not in self.trials]
+        self.trials.update(zip(new, self._measured([(each, False) for each in new]), strict=True))
+        return [self.trials[each] for each in wanted]
+
+
+def _lengths(order: Sequence[object]) -> list[int]:
+    """Return lengths of prefixes of an order, spread evenly, from none to all."""
+    return [round(each) for each in np.linspace(0, len(order), min(_FRONT, len(order)) + 1)]

@@ -12,15 +12,17 @@ import pickle
 import resource
 import select
 import signal
+import sys
 import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from typing import Any, Generic, NoReturn, TypeVar
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from arm_ext.common.errors import EnvError
 from arm_ext.common.faults import is_out_of_memory, out_of_memory
@@ -32,13 +34,18 @@ Result = TypeVar("Result")
 _PROTOCOL = 5  # copies an array once
 _SAID_BYTES = 4096
 
+_in_child = False  # set in the children
+
 
 class DiedError(Exception):
     """Raised when a model has ended the runtime's process; the message says how."""
 
 
 class Apart(Generic[Job, Answer]):
-    """A function in a forked child process, which is terminated when this object is deleted or closed."""
+    """A function in a forked child process, which is terminated when this object is deleted or closed.
+
+    In such a child, another `Apart` calls its function directly: what ends it ends the child, as its parent reports.
+    """
 
     def __init__(self, make: Callable[[], Callable[[Job], Answer]], runtime: str) -> None:
         """Fork the process.
@@ -52,6 +59,9 @@ class Apart(Generic[Job, Answer]):
             EnvError: No process can be started.
             Exception: What `make` raises.
         """
+        self._direct = make() if _in_child else None
+        if self._direct is not None:
+            return
         self._died = ""
         self._pipe, theirs = Pipe()
         self._said = os.memfd_create("said")
@@ -79,16 +89,22 @@ class Apart(Generic[Job, Answer]):
             DiedError: The process ended.
             Exception: What the function raises.
         """
+        if self._direct is not None:
+            return self._direct(job)
+        self._begin(job)
+        answer: Answer = self._answer()
+        return answer
+
+    def _begin(self, job: Job) -> None:
         if self._died:
             raise DiedError(self._died)
         with suppress(OSError):  # the child has ended already; `_answer` reports it
             self._pipe.send_bytes(pickle.dumps(job, _PROTOCOL))
-        answer: Answer = self._answer()
-        return answer
 
     def close(self) -> None:
         """Terminate the child process."""
-        self._end()
+        if self._direct is None:
+            self._end()
 
     def _answer(self) -> Any:
         try:
@@ -112,6 +128,44 @@ class Apart(Generic[Job, Answer]):
             return str(out_of_memory())
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return f"it ended its process with {how}{f' ({last})' if last else ''}"
+
+
+class Pool(Generic[Job, Answer]):
+    """A function in several forked child processes, which compute the results of different jobs at the same time."""
+
+    def __init__(self, make: Callable[[], Callable[[Job], Answer]], runtime: str, processes: int) -> None:
+        """Fork the processes; the arguments and errors are those of `Apart`."""
+        self._workers = [Apart(make, runtime) for _ in range(processes)]
+
+    def map(self, jobs: Iterable[Job]) -> list[Answer]:
+        """Return the function's results for jobs, in their order.
+
+        Raises:
+            DiedError: A process ended; the pool can compute no more jobs then.
+            Exception: What the function raises for a job; the other jobs' results are lost.
+        """
+        waiting, answers = deque(enumerate(jobs)), dict[int, Answer]()
+        idle, busy = list(self._workers), dict[Connection, tuple[Apart[Job, Answer], int]]()
+        try:
+            while waiting or busy:
+                while waiting and idle:
+                    worker, (index, job) = idle.pop(), waiting.popleft()
+                    worker._begin(job)
+                    busy[worker._pipe] = worker, index
+                for pipe in cast("list[Connection]", wait(list(busy))):
+                    worker, index = busy.pop(pipe)
+                    idle.append(worker)
+                    answers[index] = worker._answer()
+        except BaseException:
+            for worker, _ in busy.values():  # their answers would be taken for those of later jobs
+                worker.close()
+            raise
+        return [answers[index] for index in range(len(answers))]
+
+    def close(self) -> None:
+        """Terminate the processes."""
+        for worker in self._workers:
+            worker.close()
 
 
 def call_apart(function: Callable[[], Result], runtime: str) -> Result:
@@ -142,7 +196,8 @@ def _end(owner: int, pid: int, pipe: Connection, said: int) -> int | None:
 
 def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, said: int) -> NoReturn:
     """Run jobs in the child until the parent closes the pipe or ends."""
-    code = 1
+    global _in_child
+    _in_child, code = True, 1
     try:
         _detach(pipe.fileno(), said)
         threading.Thread(target=_end_with_parent, args=(pipe.fileno(),), daemon=True).start()
@@ -188,6 +243,8 @@ def _detach(pipe: int, said: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(said, 1)
     os.dup2(said, 2)
+    # The parent may have replaced them by objects that write to other files.
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     # Locks and sockets that the parent closes must not stay open here.
     first, second = sorted((pipe, said))
     os.closerange(3, first)

@@ -64,14 +64,16 @@ def reference(
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
 
 
-def _apart(function: Callable[[], Result]) -> Result:
-    """Return a function's result, computed in a child process on one thread.
+def one_thread() -> None:
+    """Let torch compute on one thread, in a child process: a fork lacks OpenMP's other threads."""
+    torch.set_num_threads(1)
 
-    OpenMP's other threads are not in a fork, and torch would wait for them.
-    """
+
+def _apart(function: Callable[[], Result]) -> Result:
+    """Return a function's result, computed in a child process."""
 
     def alone() -> Result:
-        torch.set_num_threads(1)
+        one_thread()
         return function()
 
     return call_apart(alone, "torch")

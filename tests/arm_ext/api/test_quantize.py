@@ -294,7 +294,7 @@ def test_a_search_that_is_interrupted_writes_the_best_choice_so_far(
 ) -> None:
     onnx.save(uneven_digits(), "uneven.onnx")
     # In the search; while choices are priced, after those of one precision throughout; and while the best is compared.
-    interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Judge.trial", 6)
+    interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Pool.map", 3)
     interrupt(monkeypatch, "arm_ext.api.mixed_precision.estimate", 4)
     interrupt(monkeypatch, "arm_ext.api.quantize.accuracy", 0)
     bound = ["--metric", "cosine", "--max-drop", "1%", "--target", "cortex-a53"]
@@ -310,7 +310,7 @@ def test_a_search_that_is_interrupted_before_its_first_choice_writes_nothing(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnx.save(uneven_digits(), "uneven.onnx")
-    interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Judge.noise", 0)
+    interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Pool.map", 0)
     bound = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a53"]
     assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound]) == 1
     assert "the search was stopped before it found another choice" in capsys.readouterr().err

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 from arm_ext.api import digits
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.child_process import Pool
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layers import Matching
@@ -90,20 +94,37 @@ def test_a_bound_that_float_misses_is_a_finding() -> None:
 
 
 def test_an_interrupted_search_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    search, noise, seen = searched(0.001), Judge.noise, []
+    search, measured, jobs = searched(0.001), Pool.map, []
 
-    def interrupted(self: Judge, model: object) -> float:
-        seen.append(model)
-        if len(seen) > 2:
+    def interrupted(self: Pool[Any, Any], some: Sequence[Any]) -> list[Any]:
+        jobs.append(some)
+        if len(jobs) > 1:
             raise KeyboardInterrupt
-        return noise(self, model)
+        return measured(self, some)
 
-    monkeypatch.setattr(Judge, "noise", interrupted)
+    monkeypatch.setattr(Pool, "map", interrupted)
     chosen = search.run()
     assert not search.complete
-    assert len(search.noises) == 2
+    assert list(search.noises) == [unit.name for unit in search.units]
     assert chosen.holds
     assert len(chosen.at("float32")) == 6
+
+
+def test_the_number_of_processes_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = {name: 10.0 + 3 * index for index, name in enumerate(NAMES)}
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        search = searched(0.005, {"int16": dict.fromkeys(NAMES, 5.0), "float32": cost}, BOTH)
+        found.append((search.run(), list(search.trials.values()), search.noises))
+    assert found[0] == found[1]
+
+
+def test_a_model_that_ends_the_runtime_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = searched(0.001)
+    monkeypatch.setattr(Judge, "noise", lambda *_: os.abort())
+    with pytest.raises(ModelError, match=r"^digits: a quantised model cannot be run: .* SIGABRT"):
+        search.run()
 
 
 def test_noise_of_equal_outputs_is_none() -> None:

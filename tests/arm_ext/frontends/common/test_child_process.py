@@ -3,6 +3,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.child_process import Apart, DiedError, call_apart
+from arm_ext.frontends.common.child_process import Apart, DiedError, Pool, call_apart
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.weights import Serialised
 from arm_ext.quantization.session import TensorSession
@@ -90,18 +92,51 @@ def test_one_that_died_says_so_again():
 
 
 def test_no_process_outlives_a_parent_that_is_killed():
-    def start() -> int:
-        inner = Apart(lambda: time.sleep, "a runtime")
-        inner._pipe.send_bytes(b"\x80\x05K\x3c.")  # pickled: 60 s
-        return inner._pid
-
-    outer = Apart(lambda: lambda _: start(), "a runtime")
-    process = Path(f"/proc/{outer(None)}")
-    outer.close()
+    program = (
+        "import os, time; from arm_ext.frontends.common.child_process import Apart; "
+        "child = Apart(lambda: time.sleep, 'a runtime'); child._begin(60); "
+        "print(child._pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    parent = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    process = Path(f"/proc/{int(parent.stdout)}")
     deadline = time.monotonic() + 5
     while process.exists() and "\nState:\tZ" not in (process / "status").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_child_calls_what_it_would_start_a_process_for_itself():
+    def nested() -> list[int]:
+        inner = Apart(lambda: lambda _: os.getpid(), "a runtime")
+        inner.close()
+        return [os.getpid(), inner(None)]
+
+    ours, inner = call_apart(nested, "a runtime")
+    assert ours == inner
+    assert ours != os.getpid()
+
+
+def test_a_pool_answers_in_the_order_of_the_jobs():
+    pool: Pool[int, tuple[int, int]] = Pool(lambda: lambda job: (job, os.getpid()), "a runtime", 3)
+    answers = pool.map(range(20))
+    assert [job for job, _ in answers] == list(range(20))
+    assert {process for _, process in answers} <= {worker._pid for worker in pool._workers}
+    assert pool.map([]) == []
+    pool.close()
+
+
+@pytest.mark.parametrize(("bad", "error"), [(5, ZeroDivisionError), (6, DiedError)])
+def test_a_pool_is_closed_by_a_job_that_fails(bad: int, error: type[Exception]):
+    def work(job: int) -> float:
+        time.sleep(0.01)
+        if job == 6:
+            os._exit(3)
+        return 1 / (job - 5)
+
+    pool: Pool[int, float] = Pool(lambda: work, "a runtime", 2)
+    with pytest.raises(error):
+        pool.map([0, bad, 1])
+    pool.close()
 
 
 def fatal() -> onnx.ModelProto:
