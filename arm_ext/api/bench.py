@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.board import Board, check_cores, conditions, open_board
+from arm_ext.board import Board, check_cores, check_threads, conditions, open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import UsageError
@@ -102,15 +102,11 @@ def views_of(package: Package, shapes: Shapes) -> list[Package]:
 
 def _measure(pkg: Package, board: str, threads: int, cores: Sequence[int]) -> Report:
     check_cores(board, cores)
-    virtual = parse_spec(board).kind == "virtual"
+    check_threads(board, threads if threads > 1 else None)
     if threads > 1:
-        if not virtual:
-            raise UsageError(
-                f"--threads is for virtual boards; board {board} uses TVM_NUM_THREADS of its own environment"
-            )
-        trace, npu = _trace(pkg, board, threads=threads)
+        trace, npu = traced(pkg, board, threads=threads)
         return thread_report(trace, threads).model_copy(update={"npu": npu})
-    if virtual:
+    if parse_spec(board).kind == "virtual":
         # Look for llvm-mca before the board is started, because it may not be installed.
         return _count(pkg, board, core_of(pkg), find_mca())
     return _time(pkg, board, cores)
@@ -133,14 +129,22 @@ def core_of(package: Package) -> Core:
 
 def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
     manifest = package.manifest
-    trace, npu = _trace(package, board, caches=(core.l1d.size, core.l2.size))
+    trace, npu = traced(package, board, caches=(core.l1d.size, core.l2.size))
     counts = profile(trace, core, mca, macs=manifest.macs)
     return counts.model_copy(update={"npu": npu})
 
 
-def _trace(
+def traced(
     package: Package, board: str, *, threads: int = 1, caches: tuple[int, int] | None = None
 ) -> tuple[Trace, NpuStatus | None]:
+    """Return the counts of one inference on a virtual board, and where the NPU's regions were computed.
+
+    Args:
+        package: Package with one set of shapes; its self-test's inputs are computed.
+        board: A virtual board.
+        threads: Threads of the runtime; with several, each is counted by itself.
+        caches: Bytes of an L1 and L2 whose misses are counted, too, on one thread.
+    """
     target = package.manifest.target
     with open_board(
         board,

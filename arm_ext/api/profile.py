@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from arm_ext.api.arguments import check_type, refuse_compiled
-from arm_ext.api.bench import bound_inputs, core_of, views_of
+from arm_ext.api.bench import bound_inputs, core_of, traced, views_of
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.options import Options, gathered
-from arm_ext.board import Board, LoadedModel, check_cores, conditions, open_board
+from arm_ext.board import Board, LoadedModel, check_cores, check_threads, conditions, open_board
 from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import default_target, parse_spec
@@ -87,6 +87,7 @@ def profile(
     *,
     target: str | None = None,
     cores: Sequence[int] = (),
+    threads: int = 1,
     progress: Callable[[str], None] = lambda step: None,
     keep: Keep = lambda report: None,
     **more: Any,
@@ -102,6 +103,8 @@ def profile(
         options: Options in one record.
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
+        threads: Threads of the runtime on a virtual board. With several, a second inference counts what each executes,
+            and the profile says how many cycles of a call stay on its critical path.
         progress: Called with each of STEPS as it begins.
         keep: Called with what was measured so far, if anything, where the board goes away in the middle or
             KeyboardInterrupt ends the measurement; the error is raised afterwards.
@@ -116,9 +119,14 @@ def profile(
     check_type("board", board, str)
     o = gathered("profile", Options, options, more, _TAKEN)
     check_cores(board, cores)
+    check_threads(board, threads if threads > 1 else None)
     progress("compile")
     with _compiled(model, board, target, o) as (package, fixed):
-        return profile_package(package, board, shapes=fixed, cores=cores, progress=progress, keep=keep)
+        found = profile_package(package, board, shapes=fixed, cores=cores, progress=progress, keep=keep)
+        if threads == 1:
+            return found
+        trace, _ = traced(_view(package, fixed), board, threads=threads)
+        return _on_threads(found, trace, threads)
 
 
 def profile_package(
@@ -135,16 +143,40 @@ def profile_package(
 
     `loaded` is called with the model on the board, before anything is measured.
     """
-    views = views_of(package, static_shapes(shapes, "profile"))
-    if len(views) > 1:
-        have = "; ".join(view.describe_inputs() for view in views)
-        raise UsageError(f"--shape: the package has several shapes; name one of {have}")
-    view = views[0]
+    view = _view(package, shapes)
     report = package.report(CompileReport)
     progress("load")
     if parse_spec(board).kind == "virtual":
         return _counted(view, report, board, core_of(view), find_mca(), progress, keep, loaded)
     return _timed(view, report, board, cores, progress, keep, loaded)
+
+
+def _view(package: Package, shapes: Given | None) -> Package:
+    """Return the package's bucket of the given shapes.
+
+    Raises:
+        UsageError: There is none, or several.
+    """
+    views = views_of(package, static_shapes(shapes, "profile"))
+    if len(views) > 1:
+        have = "; ".join(view.describe_inputs() for view in views)
+        raise UsageError(f"--shape: the package has several shapes; name one of {have}")
+    return views[0]
+
+
+def _on_threads(profile: ProfileReport, trace: Trace, threads: int) -> ProfileReport:
+    """Return a profile of one thread with the shares of each kernel's busiest thread, of a trace of several threads."""
+    busiest = {symbol: max(counts) / sum(counts) for symbol, counts in trace.by_thread.items()}
+    calls = [
+        call.model_copy(
+            update={"counts": call.counts.model_copy(update={"busiest": busiest.get(call.symbol, 1.0)})}
+        )
+        for call in profile.calls
+        if call.counts is not None
+    ]
+    critical = sum(call.counts.critical_cycles for call in calls if call.counts is not None)
+    critical += profile.around.cycles_with_caches or 0
+    return profile.model_copy(update={"calls": tuple(calls), "threads": threads, "critical_cycles": critical})
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.arguments import check_type
-from arm_ext.board import open_board
+from arm_ext.board import check_threads, open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
 from arm_ext.common.distance import Distance, distance, says_nothing
@@ -25,16 +25,18 @@ _T = TypeVar("_T")
 
 
 def on_board(
-    package: Package, board: str, compute: Callable[[LoadedModel], _T]
+    package: Package, board: str, compute: Callable[[LoadedModel], _T], threads: int | None = None
 ) -> tuple[_T, NpuStatus | None]:
     """Load a package on a board; return the result of `compute`, and where NPU regions ran.
 
     Raises:
+        UsageError: Threads are given for a board that has its own number of them.
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
+    check_threads(board, threads)
     manifest = package.manifest
     target = manifest.target
-    with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
+    with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu, threads=threads) as opened:
         opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, manifest.so_sha256, opened)
         model = opened.load(package.so, package.manifest.so_sha256)
@@ -88,7 +90,7 @@ Array = npt.NDArray[Any]
 
 
 def run_steps(
-    package: Package, board: str, count: int, given: Mapping[str, Array]
+    package: Package, board: str, count: int, given: Mapping[str, Array], threads: int | None = None
 ) -> tuple[dict[str, Array], NpuStatus | None]:
     """Run the first steps of a package.
 
@@ -98,6 +100,7 @@ def run_steps(
         count: Number of steps.
         given: Input name → value of every step, or one a step along an axis in front; those left out come from the
             self-test.
+        threads: As for `run`.
 
     Returns:
         What the steps return by name, along an axis in front; and where NPU regions ran.
@@ -121,7 +124,7 @@ def run_steps(
         _inputs(package, {name: _at(name, value, ranks, step, count) for name, value in given.items()})
         for step in range(count)
     ]
-    results, npu = on_board(package, board, lambda model: [model.step(values) for values in batches])
+    results, npu = on_board(package, board, lambda model: [model.step(values) for values in batches], threads)
     return {
         name: np.stack([result[k] for result in results]) for k, name in enumerate(returned_by_step(package))
     }, npu
@@ -198,6 +201,7 @@ def run(
     inputs: Mapping[str, npt.NDArray[Any]] | None = None,
     check: bool = False,
     steps: int | None = None,
+    threads: int | None = None,
 ) -> RunResult:
     """Run a package once, or step by step.
 
@@ -208,6 +212,8 @@ def run(
         check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
         steps: How many steps of a package with states to run, from its first on. A value with an axis of as many in
             front has one for each step; outputs have that axis.
+        threads: Threads of the runtime on a virtual board, by default its own choice; results are the same on any
+            number.
 
     Raises:
         UsageError: No such package or input; a value of another shape or dtype; steps of a package without states.
@@ -222,7 +228,7 @@ def run(
     if check and steps is not None:
         raise UsageError("--check also compares steps, as many as the self-test has; leave --steps out")
     if steps is not None:
-        return RunResult(*run_steps(pkg, board, steps, inputs or {}))
+        return RunResult(*run_steps(pkg, board, steps, inputs or {}, threads))
     views = pkg.views() if check else (fitting(pkg, inputs or {}),)
     tests = [view.selftest() for view in views]
     batches = [inputs_of(view, test.inputs, inputs or {}) for view, test in zip(views, tests, strict=True)]
@@ -233,7 +239,7 @@ def run(
             for view, test, values in zip(views, tests, batches, strict=True)
         ]
 
-    results, npu = on_board(pkg, board, compute)
+    results, npu = on_board(pkg, board, compute, threads)
     named: dict[str, npt.NDArray[Any]] = {}
     checks: list[OutputCheck] = []
     for view, test, (outputs, stepped) in zip(views, tests, results, strict=True):

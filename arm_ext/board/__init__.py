@@ -13,7 +13,7 @@ from arm_ext.board.virtual import VirtualBoard, emulated_cpu
 from arm_ext.common.cores import cores_text
 from arm_ext.common.errors import UsageError
 
-__all__ = ["Board", "BoardInfo", "LoadedModel", "check_cores", "open_board"]
+__all__ = ["Board", "BoardInfo", "LoadedModel", "check_cores", "check_threads", "open_board"]
 
 _SESSION_SECONDS = 600.0
 
@@ -34,13 +34,25 @@ def check_cores(spec: str, cores: Sequence[int]) -> None:
         )
 
 
+def check_threads(spec: str, threads: int | None) -> None:
+    """Refuse a number of threads for a board whose runtime has its own.
+
+    Raises:
+        UsageError: The board is not a virtual one.
+    """
+    if threads is not None and parse_spec(spec).kind != "virtual":
+        raise UsageError(
+            f"--threads is for virtual boards; board {spec} uses TVM_NUM_THREADS of its own environment"
+        )
+
+
 def open_board(
     spec: str,
     *,
     profile: str = "",
     profile_cpu: str | None = None,
     counting: bool = False,
-    threads: int = 1,
+    threads: int | None = None,
     caches: tuple[int, int] | None = None,
     calls: bool = False,
     cores: Sequence[int] = (),
@@ -53,8 +65,8 @@ def open_board(
         profile: Name of the profile of what will run.
         profile_cpu: QEMU's CPU for it, for a virtual board whose name leaves it open or is the profile's.
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
-        threads: Number of threads that models run on, on a board that counts; other boards have their own
-            number.
+        threads: Number of threads that models run on, on a virtual board; other boards have their own number. By
+            default one on a board that counts, and else the runtime's choice.
         caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
         calls: Whether `LoadedModel.count_calls` is wanted, on one thread.
         cores: Cores that models run on; only a local board can choose.

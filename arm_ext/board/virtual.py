@@ -58,7 +58,7 @@ class VirtualServer:
         cpu: str = DEFAULT_CPU,
         *,
         counting: bool = False,
-        threads: int = 1,
+        threads: int | None = None,
         caches: tuple[int, int] | None = None,
         calls: bool = False,
         tracker: str = "",
@@ -69,8 +69,8 @@ class VirtualServer:
         Args:
             cpu: CPU for QEMU's option -cpu.
             counting: Whether to load the plugin that counts.
-            threads: Number of threads that models run on when the board counts; with several, each thread is
-                counted by itself.
+            threads: Number of threads that models run on; by default one when the board counts, and else the
+                runtime's choice. Each of several is counted by itself.
             caches: Bytes of an L1 and L2 whose misses are counted too, on one thread.
             calls: Whether each kernel call is counted apart, on one thread.
             tracker: "host:port" of a tracker on this machine to register with, or "".
@@ -92,7 +92,7 @@ class VirtualServer:
         def command(folder: Path) -> list[str]:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
-            options = ",by_thread=on" * (threads > 1) + ",calls=on" * calls
+            options = ",by_thread=on" * ((threads or 1) > 1) + ",calls=on" * calls
             line += ["-plugin", f"{counting_to(plugin, dump, caches)}{options}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
@@ -104,7 +104,8 @@ class VirtualServer:
             return confined(line, read=read, write=[folder, Path("/dev/null")], tracker_port=int(port or 0))
 
         inherited = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-        more = {"TVM_NUM_THREADS": str(threads)} if counting else {}
+        number = 1 if counting and threads is None else threads
+        more = {} if number is None else {"TVM_NUM_THREADS": str(number)}
         self._process = ServerProcess(command, more, inherited)
         self.folder = self._process.folder
         self.dump = self._process.folder / "dump" if counting else None
@@ -133,7 +134,7 @@ class VirtualBoard(Board):
         cpu: str,
         *,
         counting: bool,
-        threads: int,
+        threads: int | None,
         timeout: float,
         caches: tuple[int, int] | None = None,
         calls: bool = False,
@@ -143,8 +144,7 @@ class VirtualBoard(Board):
         Args:
             cpu: CPU for QEMU's option -cpu.
             counting: Whether `LoadedModel.count` is wanted.
-            threads: Number of threads that models run on when the board counts; with several, each thread is
-                counted by itself.
+            threads: As for `VirtualServer`.
             timeout: Seconds that a session may last.
             caches: As for `VirtualServer`.
             calls: As for `VirtualServer`.
@@ -168,7 +168,7 @@ class VirtualBoard(Board):
             raise BoardLostError(
                 f"board {self.name} was terminated by another process; open it again"
             ) from error
-        if self._threads > 1:
+        if (self._threads or 1) > 1:
             # Without this call, the runtime would use at most as many threads as this machine has CPUs, whatever
             # TVM_NUM_THREADS says.
             configure = session.function("runtime.config_threadpool")

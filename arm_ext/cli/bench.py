@@ -11,7 +11,7 @@ from arm_ext.cli.config_option import model_argument
 from arm_ext.cli.console import columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, value_option
-from arm_ext.cli.options import board_option, cores_option, json_option, shape_option
+from arm_ext.cli.options import board_option, cores_option, json_option, shape_option, threads_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.cores import parse_cores
 from arm_ext.common.errors import UsageError
@@ -23,9 +23,6 @@ from arm_ext.measure.times import TimeReport
 if TYPE_CHECKING:
     from arm_ext.api.bench import Report
     from arm_ext.measure.profile import CountReport
-
-MAX_THREADS = 64
-"""Most threads that the counting plugin has counters for."""
 
 
 @click.command()
@@ -53,14 +50,7 @@ MAX_THREADS = 64
     metavar="FILE.tflite",
     help="With --against: the same network for LiteRT, where PACKAGE is no TFLite file.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(1, MAX_THREADS),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Threads of the runtime, on a virtual board. With several, the share of each thread is counted.",
-)
+@threads_option("With several, the share of each thread is counted.")
 @cores_option
 @shape_option(
     "Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "

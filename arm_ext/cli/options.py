@@ -51,6 +51,27 @@ cores_option = click.option(
 )
 
 
+MAX_THREADS = 64
+"""Most threads that the counting plugin has counters for."""
+
+
+def threads_option(effect: str, default: int | None = 1) -> Option[Any]:
+    """Return a decorator that adds --threads.
+
+    Args:
+        effect: What --help says of several threads.
+        default: Number of threads where none is given.
+    """
+    return click.option(
+        "--threads",
+        type=click.IntRange(1, MAX_THREADS),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help=f"Threads of the runtime, on a virtual board. {effect}",
+    )
+
+
 def target_option(purpose: str) -> Option[Any]:
     """Return a decorator that adds --target.
 

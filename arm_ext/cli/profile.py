@@ -11,7 +11,14 @@ from arm_ext.cli.console import check_outputs, progress, write_views
 from arm_ext.cli.graph_option import check_graph, graph_option, write_graph
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, plugin_option, trust_option, value_option
-from arm_ext.cli.options import board_option, cores_option, json_option, shape_option, views_option
+from arm_ext.cli.options import (
+    board_option,
+    cores_option,
+    json_option,
+    shape_option,
+    threads_option,
+    views_option,
+)
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.cores import parse_cores
@@ -41,6 +48,7 @@ _PROFILE_BYTES = 1 << 27  # maximum bytes of a profile, far above the usual size
     "Which shape of a package with several to measure, or the shape of an input of a model file.",
 )
 @cores_option
+@threads_option("With several, the cycles of each call's busiest thread are shown, too.")
 @views_option(
     "Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
     "Perfetto).",

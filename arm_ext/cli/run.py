@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from arm_ext.cli.console import columns
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.options import board_option, json_option
+from arm_ext.cli.options import board_option, json_option, threads_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.distance import ALL_NAN, Distance
 from arm_ext.common.errors import ModelError, UsageError
@@ -86,6 +86,7 @@ class _Array(click.ParamType[_Input]):
     help="Run N steps of a package with states; an --input may have one more axis in front, with a value for each "
     "step.",
 )
+@threads_option("Results are the same on any number.  [default: the runtime's choice]", None)
 @json_option()
 def run(
     package: Path,
@@ -94,6 +95,7 @@ def run(
     check: bool,
     accuracy: Path | None,
     steps: int | None,
+    threads: int | None,
     as_json: bool,
     **written: Any,
 ) -> None:
@@ -109,13 +111,16 @@ def run(
     opened = load_package(package)
     if accuracy is not None:
         if given := [
-            f"--{name}" for name, value in (("check", check), ("steps", steps), ("input", inputs)) if value
+            f"--{name}"
+            for name, value in (("check", check), ("steps", steps), ("input", inputs), ("threads", threads))
+            if value
         ]:
             raise UsageError(f"--accuracy runs on its own inputs; leave {' and '.join(given)} out")
         right, total = run.accuracy(opened, board, accuracy)
         _print_accuracy(right, total, as_json)
         return
-    result = run.run(opened, board, inputs={i.name: i.value for i in inputs}, check=check, steps=steps)
+    named = {given.name: given.value for given in inputs}
+    result = run.run(opened, board, inputs=named, check=check, steps=steps, threads=threads)
     if folder is not None:
         _write(folder, result)
     calibration = opened.manifest.model.calibration

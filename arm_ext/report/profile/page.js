@@ -10,6 +10,7 @@ const LABELLED = 3; // costliest circles of the roofline
 
 const costOf = (call) => (call.counts ? call.counts.cycles_with_caches : call.times.median_us);
 const cost = (value) => (counted ? number(value) : micro(value));
+const criticalOf = (call) => Math.round(call.counts.cycles_with_caches * (call.counts.busiest ?? 1));
 const unit = counted ? "cycles with caches" : "µs";
 
 function svg(tag, attributes) {
@@ -26,6 +27,9 @@ function head() {
   const shown = counted
     ? { "cycles with caches": number(profile.cycles_with_caches), instructions: number(profile.instructions) }
     : { "median of an inference": `${micro(profile.median_us)} µs`, runs: number(profile.runs) };
+  if (profile.critical_cycles)
+    shown[`on ${profile.threads} threads`] =
+      `${number(profile.critical_cycles)} (${(profile.cycles_with_caches / profile.critical_cycles).toFixed(2)} x)`;
   Object.assign(shown, {
     "kernel calls": number(calls.length),
     "between calls": percent(profile.around.share),
@@ -96,6 +100,9 @@ const COLUMNS = [
   [unit, "number", (call) => cost(costOf(call))],
   ...(counted
     ? [
+        ...(profile.threads > 1
+          ? [[`on ${profile.threads} threads`, "number", (call) => cost(criticalOf(call)), "Cycles of the busiest thread"]]
+          : []),
         ["bound by", "bound", (call) => call.counts.bound],
         ["of its limit", "number rest", (call) => percent(call.counts.limit_cycles / call.counts.cycles_with_caches),
           "The cycles that the busiest of vector pipes, dispatch, L2 and memory needs at least, as a share of the cycles"],

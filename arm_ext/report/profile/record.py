@@ -45,6 +45,15 @@ class Counts(ClosedJsonRecord):
     memory_bytes: int = Field(description="Bytes of the cache lines that L2 fetched.")
     classes: dict[str, int] = Field(description="Executed instructions by class, most first.")
     hot: HotLoop | None = Field(description="The block that takes most of the cycles.")
+    busiest: float | None = Field(
+        default=None,
+        description="Share of the kernel's instructions that its busiest thread executes, of a profile on several.",
+    )
+
+    @property
+    def critical_cycles(self) -> int:
+        """`cycles_with_caches` of the busiest thread: with its share of the instructions, and so of the cycles."""
+        return round(self.cycles_with_caches * (1 if self.busiest is None else self.busiest))
 
 
 class Times(ClosedJsonRecord):
@@ -177,6 +186,14 @@ class ProfileReport(ClosedJsonRecord):
     )
     cycles_with_caches: int | None = Field(
         default=None, description="Cycles with caches of the whole inference, on a virtual board."
+    )
+    threads: int = Field(
+        default=1, description="Threads that `busiest` of the calls is of, on a virtual board."
+    )
+    critical_cycles: int | None = Field(
+        default=None,
+        description="Cycles with caches of each call's busiest thread and those between calls, of a profile on several "
+        "threads; what it takes to wake threads is not in them.",
     )
     median_us: float | None = Field(
         default=None, description="Microseconds of the whole inference when calls are not timed."

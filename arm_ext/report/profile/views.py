@@ -28,7 +28,8 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
     counted = profile.kind == "counts"
     head = ("#", "layer", "output", "kernel", "cycles" if counted else "us", "share")
     last = ("of its limit", "bound by") if counted else ("spread",)
-    rows = [(*head, *last), *(_row(call) for call in found)]
+    on_threads = (f"on {profile.threads} threads",) * (profile.threads > 1)
+    rows = [(*head, *on_threads, *last), *(_row(call, profile.threads) for call in found)]
     title = (
         "all calls, in execution order"
         if whole
@@ -40,7 +41,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
             *_totals(profile),
             "",
             f"{title} ({_percent(covered)} of the whole){', cycles with caches' if counted else ''}:",
-            *columns(rows, _ALIGN),
+            *columns(rows, _ALIGN + ">" * len(on_threads)),
             "",
             *([_bounds(profile), ""] if counted else []),
             *_npu(profile),
@@ -60,9 +61,24 @@ def _totals(profile: ProfileReport) -> list[str]:
         f"{profile.model} for {profile.target}, on board {profile.board}",
         *(wrapped("broken off     ", broken.text()) if broken else []),
         f"{'this part' if broken else 'one inference':<13}  {whole}",
+        *(
+            wrapped(f"{f'{profile.threads} threads':<13}  ", _gain(profile))
+            if profile.critical_cycles
+            else []
+        ),
         f"between calls  {_percent(profile.around.share)}: the program around kernels, and the runtime",
         *(line for name, value in profile.conditions.items() for line in wrapped(f"{name:<13}  ", value)),
     ]
+
+
+def _gain(profile: ProfileReport) -> str:
+    """Return what several threads gain, and the share of the cycles that stay on one thread."""
+    whole, critical = profile.cycles_with_caches or 0, profile.critical_cycles or 1
+    alone = sum(call.share for call in profile.calls if call.counts is not None and call.counts.busiest == 1)
+    return (
+        f"{critical:,} cycles on the critical path ({whole / critical:.2f} x), without what it takes to wake threads; "
+        f"{_percent(alone + profile.around.share)} of the cycles stay on one thread"
+    )
 
 
 def _npu(profile: ProfileReport) -> list[str]:
@@ -83,13 +99,15 @@ def _npu(profile: ProfileReport) -> list[str]:
     ]
 
 
-def _row(call: ProfiledCall) -> tuple[str, ...]:
+def _row(call: ProfiledCall, threads: int) -> tuple[str, ...]:
     name = call.anchor if len(call.anchor) <= _NAME else f"…{call.anchor[1 - _NAME :]}"
     cells = (str(call.index), name, call.output, call.kernel)
     if call.counts is not None:
         counts = call.counts
         limit = _percent(counts.limit_cycles / counts.cycles_with_caches if counts.cycles_with_caches else 1)
-        return (*cells, f"{counts.cycles_with_caches:,}", _percent(call.share), limit, _takers(counts.parts))
+        on_threads = (f"{counts.critical_cycles:,}",) * (threads > 1)
+        cycles = f"{counts.cycles_with_caches:,}"
+        return (*cells, cycles, _percent(call.share), *on_threads, limit, _takers(counts.parts))
     assert call.times is not None
     return (*cells, f"{call.times.median_us:,.2f}", _percent(call.share), _percent(call.times.spread))
 

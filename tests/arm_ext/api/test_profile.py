@@ -18,6 +18,7 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.measure.profile import CountReport
 from arm_ext.package import Package
 from arm_ext.report.profile.record import ProfileReport
+from arm_ext.report.profile.views import text
 from tests.arm_ext.board.processes import processes_of
 
 
@@ -107,6 +108,38 @@ def test_layers_are_bound_by_what_they_were_made_for(tmp_path: Path) -> None:
     }
 
 
+def test_the_critical_path_is_of_each_calls_busiest_thread(tmp_path: Path) -> None:
+    """A product that is divided among threads, and one that is too small to be."""
+    shapes = {"w": (128, 512), "v": (512, 8)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["a"], "large"),
+            helper.make_node("MatMul", ["a", "v"], ["y"], "small"),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [64, 128])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [64, 8])],
+        [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in shapes.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    built = arm_ext.compile(tmp_path / "m.onnx", "cortex-a76", tmp_path / "m.armpkg").package
+    alone, found = profile(built), profile(built, threads=3)
+    costs = {call.anchor: call.counts for call in found.calls if call.counts is not None}
+    large, small = costs["large"], costs["small"]
+    assert large.busiest is not None
+    assert 1 / 3 <= large.busiest < 0.45
+    assert small.busiest == 1
+    between = found.around.cycles_with_caches or 0
+    assert found.critical_cycles == large.critical_cycles + small.cycles_with_caches + between
+    assert (alone.threads, alone.critical_cycles, found.threads) == (1, None, 3)
+    assert alone.cycles_with_caches == found.cycles_with_caches
+    lines = text(found).splitlines()
+    assert any(f"{found.critical_cycles:,} cycles on the critical path" in line for line in lines)
+    assert any("large" in line and f"  {large.critical_cycles:,}  " in line for line in lines)
+    assert "on 3 threads" not in text(alone)
+
+
 def test_a_real_board_gives_times(timed: ProfileReport) -> None:
     assert timed.kind == "times"
     assert timed.median_us is not None
@@ -167,6 +200,11 @@ def test_times_taken_before_a_board_goes_away_are_kept(
 def test_a_virtual_board_has_no_cores(digits_package: Path) -> None:
     with pytest.raises(UsageError, match="--cores: a virtual board"):
         profile(digits_package, cores=[0])
+
+
+def test_threads_are_for_virtual_boards(for_host: Package) -> None:
+    with pytest.raises(UsageError, match="TVM_NUM_THREADS of its own environment"):
+        profile(for_host, "local", threads=2)
 
 
 def test_a_model_file_is_compiled_first(counted: ProfileReport) -> None:

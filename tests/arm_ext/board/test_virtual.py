@@ -100,10 +100,13 @@ def test_only_a_counting_board_counts_and_none_tells_times(add_relu: Path) -> No
             loaded.time(_INPUTS, repeats=1, warmup=1)
 
 
-def test_the_runtime_has_as_many_threads_as_asked_for_whatever_this_machine_has() -> None:
-    with open_board("virtual", counting=True, threads=5) as board:
+@pytest.mark.parametrize(("counting", "threads"), [(True, 5), (False, 5), (False, 1)])
+def test_the_runtime_has_as_many_threads_as_asked_for_whatever_this_machine_has(
+    counting: bool, threads: int
+) -> None:
+    with open_board("virtual", counting=counting, threads=threads) as board:
         session = board.connect()
-        assert conditions.threads(session) == 5
+        assert conditions.threads(session) == threads
         session.close()
 
 

@@ -229,6 +229,7 @@ RUN = [
     ("malformed board", options("--board", "over there"), 2, "192.168.0.7:9090"),
     ("board away", options("--board", "127.0.0.1:1"), 3, "127.0.0.1:1"),
     ("board lacks a feature", options("--board", "virtual:cortex-a72"), 3, "dotprod"),
+    ("threads of a board", options("--board", "127.0.0.1:1", "--threads", "2"), 2, "TVM_NUM_THREADS"),
     ("fewer labels", labelled(3, np.arange(2)), 2, "a.npz: 3 inputs and 2 labels"),
     ("no samples", labelled(0, np.arange(0)), 2, "a.npz: 0 inputs and 0 labels"),
     (
