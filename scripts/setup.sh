@@ -10,9 +10,10 @@ missing=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [[ $extra == test ]]; then
     # The emulator, the arm64 C and C++ libraries it maps, llvm-mca for the cycle estimates, a compiler with sanitizers,
-    # one for microcontrollers; what users build C libraries with, a machine without an operating system, and a browser.
+    # one for microcontrollers; what users build C libraries with, a machine without an operating system, a board behind
+    # ssh, and a browser.
     for package in qemu-user libc6-arm64-cross libstdc++6-arm64-cross llvm-19 g++ gcc-arm-none-eabi cmake pkg-config \
-        qemu-system-arm; do
+        qemu-system-arm openssh-server; do
         [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
     done
     # Ubuntu has no package of a browser, only a snap; GitHub's machines come with Chrome and its driver.

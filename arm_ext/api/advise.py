@@ -87,7 +87,7 @@ def advise(
     Args:
         model: A file of any format that `compile` takes.
         target: Name of a profile.
-        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "ssh://user@host" or "host:port".
         options: Options in one record.
         max_error: Largest error at the outputs that recommended options may have.
         budget: Minutes after which nothing more is built.

@@ -48,7 +48,7 @@ def bench(
     package: AnyPackage,
     board: str = "virtual",
     *,
-    threads: int = 1,
+    threads: int | None = None,
     cores: Sequence[int] = (),
     shapes: Given | None = None,
 ) -> Report | BucketReports:
@@ -58,14 +58,16 @@ def bench(
 
     Args:
         package: Folder, opened package, or what `compile` returned.
-        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
-        threads: Threads of the runtime on a virtual board: with several, what is counted is the share of each.
-        cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
+        board: Board to measure on, such as "virtual", "local", "ssh://user@host" or "host:port".
+        threads: Threads of the runtime, on a board whose server is started here. By default one on a virtual board;
+            with several, what is counted there is the share of each.
+        cores: Cores that the inference may run on, on a real board whose server is started here, with as many threads;
+            by default all.
         shapes: Input name → shape: which of a package's several to measure; all by default, a report each.
 
     Raises:
         UsageError: No such package, shapes or board name, a package for a core that there is no model of, or a number
-            of threads for a real board, whose runtime has its own (TVM_NUM_THREADS).
+            of threads for a board whose server is not started here.
         EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
     """
     pkg = package_of(package)
@@ -100,16 +102,18 @@ def views_of(package: Package, shapes: Shapes) -> list[Package]:
     return found
 
 
-def _measure(pkg: Package, board: str, threads: int, cores: Sequence[int]) -> Report:
+def _measure(pkg: Package, board: str, threads: int | None, cores: Sequence[int]) -> Report:
     check_cores(board, cores)
-    check_threads(board, threads if threads > 1 else None)
-    if threads > 1:
+    check_threads(board, threads)
+    virtual = parse_spec(board).kind == "virtual"
+    if virtual and (threads or 1) > 1:
+        assert threads is not None
         trace, npu = traced(pkg, board, threads=threads)
         return thread_report(trace, threads).model_copy(update={"npu": npu})
-    if parse_spec(board).kind == "virtual":
+    if virtual:
         # Look for llvm-mca before the board is started, because it may not be installed.
         return _count(pkg, board, core_of(pkg), find_mca())
-    return _time(pkg, board, cores)
+    return _time(pkg, board, cores, threads)
 
 
 def core_of(package: Package) -> Core:
@@ -161,16 +165,16 @@ def traced(
         return trace, model.npu_status() if package.has_npu_regions else None
 
 
-def _time(package: Package, board: str, cores: Sequence[int]) -> TimeReport:
-    with open_board(board, cores=cores) as opened:
+def _time(package: Package, board: str, cores: Sequence[int], threads: int | None) -> TimeReport:
+    with open_board(board, cores=cores, threads=threads) as opened:
         opened.require(package.manifest.target.features, so=package.so)
-        threads, governor = _conditions(opened)
+        used, governor = _conditions(opened)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so, package.manifest.so_sha256)
         steps = bool(package.manifest.states)
         seconds = model.time(bound_inputs(package), repeats=REPEATS, warmup=WARMUP, steps=steps)
         npu = model.npu_status() if package.has_npu_regions else None
-    report = time_report(seconds, warmup=WARMUP, threads=threads, governor=governor)
+    report = time_report(seconds, warmup=WARMUP, threads=used, governor=governor)
     return report.model_copy(update={"npu": npu})
 
 

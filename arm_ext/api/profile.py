@@ -87,7 +87,7 @@ def profile(
     *,
     target: str | None = None,
     cores: Sequence[int] = (),
-    threads: int = 1,
+    threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
     keep: Keep = lambda report: None,
     **more: Any,
@@ -99,12 +99,13 @@ def profile(
 
     Args:
         model: A package (its folder, opened, or what `compile` returned), or a model file, which is compiled first.
-        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "ssh://user@host" or "host:port".
         options: Options in one record.
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
-        threads: Threads of the runtime on a virtual board. With several, a second inference counts what each executes,
-            and the profile says how many cycles of a call stay on its critical path.
+        threads: Threads of the runtime, on a board whose server is started here. With several on a virtual board, a
+            second inference counts what each executes, and the profile says how many cycles of a call stay on its
+            critical path.
         progress: Called with each of STEPS as it begins.
         keep: Called with what was measured so far, if anything, where the board goes away in the middle or
             KeyboardInterrupt ends the measurement; the error is raised afterwards.
@@ -119,11 +120,13 @@ def profile(
     check_type("board", board, str)
     o = gathered("profile", Options, options, more, _TAKEN)
     check_cores(board, cores)
-    check_threads(board, threads if threads > 1 else None)
+    check_threads(board, threads)
     progress("compile")
     with _compiled(model, board, target, o) as (package, fixed):
-        found = profile_package(package, board, shapes=fixed, cores=cores, progress=progress, keep=keep)
-        if threads == 1:
+        found = profile_package(
+            package, board, shapes=fixed, cores=cores, threads=threads, progress=progress, keep=keep
+        )
+        if threads is None or threads == 1 or found.kind != "counts":
             return found
         trace, _ = traced(_view(package, fixed), board, threads=threads)
         return _on_threads(found, trace, threads)
@@ -135,6 +138,7 @@ def profile_package(
     *,
     shapes: Given | None = None,
     cores: Sequence[int] = (),
+    threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
     keep: Keep = lambda report: None,
     loaded: Loaded = lambda model: None,
@@ -148,7 +152,7 @@ def profile_package(
     progress("load")
     if parse_spec(board).kind == "virtual":
         return _counted(view, report, board, core_of(view), find_mca(), progress, keep, loaded)
-    return _timed(view, report, board, cores, progress, keep, loaded)
+    return _timed(view, report, board, cores, threads, progress, keep, loaded)
 
 
 def _view(package: Package, shapes: Given | None) -> Package:
@@ -401,6 +405,7 @@ def _timed(
     report: CompileReport,
     board: str,
     cores: Sequence[int],
+    threads: int | None,
     progress: Callable[[str], None],
     keep: Keep,
     loaded: Loaded,
@@ -409,7 +414,7 @@ def _timed(
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
     whole: list[float] = []
     batches: list[list[TimedCall]] = []
-    with open_board(board, cores=cores) as opened:
+    with open_board(board, cores=cores, threads=threads) as opened:
         model = _load(opened, package)
         loaded(model)
         reported = partial(_of_times, package, report, board, opened.info.cpu)

@@ -207,13 +207,13 @@ def run(
 
     Args:
         package: Folder, opened package, or what `compile` returned.
-        board: Board to run on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to run on, such as "virtual", "local", "ssh://user@host" or "host:port".
         inputs: Input name → value; those left out come from the self-test. Their shapes choose the bucket.
         check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
         steps: How many steps of a package with states to run, from its first on. A value with an axis of as many in
             front has one for each step; outputs have that axis.
-        threads: Threads of the runtime on a virtual board, by default its own choice; results are the same on any
-            number.
+        threads: Threads of the runtime, by default its own choice, on a board whose server is started here; results are
+            the same on any number.
 
     Raises:
         UsageError: No such package or input; a value of another shape or dtype; steps of a package without states.

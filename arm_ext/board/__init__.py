@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 from arm_ext.board.base import Board
+from arm_ext.board.deployed import DeployedBoard
 from arm_ext.board.info import BoardInfo
 from arm_ext.board.local import LocalBoard
 from arm_ext.board.model import LoadedModel
@@ -27,7 +28,7 @@ def check_cores(spec: str, cores: Sequence[int]) -> None:
     kind = parse_spec(spec).kind
     if cores and kind == "virtual":
         raise UsageError("--cores: a virtual board counts instructions and has no cores to choose from")
-    if cores and kind != "local":
+    if cores and kind not in ("local", "ssh", "adb"):
         raise UsageError(
             f"--cores: the server of board {spec} is not started here; start it on these cores: "
             f"taskset -c {cores_text(cores)} python -m tvm.exec.rpc_server"
@@ -38,11 +39,12 @@ def check_threads(spec: str, threads: int | None) -> None:
     """Refuse a number of threads for a board whose runtime has its own.
 
     Raises:
-        UsageError: The board is not a virtual one.
+        UsageError: The board's server is not started here.
     """
-    if threads is not None and parse_spec(spec).kind != "virtual":
+    if threads is not None and parse_spec(spec).kind in ("remote", "tracker"):
         raise UsageError(
-            f"--threads is for virtual boards; board {spec} uses TVM_NUM_THREADS of its own environment"
+            f"--threads: the server of board {spec} is not started here; start it with TVM_NUM_THREADS={threads} in "
+            "its environment"
         )
 
 
@@ -61,20 +63,21 @@ def open_board(
     """Open a board; use it in a `with` statement.
 
     Args:
-        spec: "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key"; the CPU is a profile's name or QEMU's.
+        spec: A name as `parse_spec` takes it; the CPU of a virtual board is a profile's name or QEMU's.
         profile: Name of the profile of what will run.
         profile_cpu: QEMU's CPU for it, for a virtual board whose name leaves it open or is the profile's.
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
-        threads: Number of threads that models run on, on a virtual board; other boards have their own number. By
-            default one on a board that counts, and else the runtime's choice.
+        threads: Number of threads that models run on, on a board whose server is started here. By default one on a
+            board that counts, and else the runtime's choice, or one for each of `cores`.
         caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
         calls: Whether `LoadedModel.count_calls` is wanted, on one thread.
-        cores: Cores that models run on; only a local board can choose.
+        cores: Cores that models run on, on a board whose server is started here.
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:
         UsageError: `spec` names no board, or one that cannot count.
-        EnvError: This machine lacks what the board needs. A board elsewhere is only contacted when it is used.
+        EnvError: This machine lacks what the board needs, or a board behind ssh or adb is out of reach. Boards at an
+            address are only contacted when they are used.
     """
     parsed = parse_spec(spec)
     check_cores(spec, cores)
@@ -86,7 +89,9 @@ def open_board(
     if counting:
         raise UsageError(f"board {spec} does not count instructions; use virtual or virtual:CPU")
     if parsed.kind == "local":
-        return LocalBoard(timeout, cores)
+        return LocalBoard(timeout, cores, threads)
+    if parsed.kind in ("ssh", "adb"):
+        return DeployedBoard(spec, parsed, timeout, threads=threads, cores=cores)
     if parsed.kind == "tracker":
         return TrackedBoard(parsed.host, parsed.port, parsed.key, timeout)
     return RemoteBoard(parsed.host, parsed.port, timeout)

@@ -30,13 +30,14 @@ class LocalBoard(Board):
 
     machines = (platform.machine(),)
 
-    def __init__(self, timeout: float, cores: Sequence[int] = ()) -> None:
+    def __init__(self, timeout: float, cores: Sequence[int] = (), threads: int | None = None) -> None:
         """Start the server.
 
         Args:
             timeout: Seconds that a session may last.
             cores: Cores that the server may run on, with as many threads; by default all that this process
                 may use.
+            threads: Threads of the runtime, in place of that number.
 
         Raises:
             UsageError: This process may not run on one of them.
@@ -45,8 +46,8 @@ class LocalBoard(Board):
         super().__init__("local")
         _check_allowed(cores)
         self._timeout = timeout
-        self._cores = cores
-        self._process, self._port = _start(cores)
+        self._cores, self._threads = cores, threads
+        self._process, self._port = _start(cores, threads)
 
     def has_crashed(self) -> bool:
         """Whether a crash in a session ended the server; see `Board.has_crashed`."""
@@ -61,7 +62,7 @@ class LocalBoard(Board):
         """Open a session; see `Board.connect`."""
         if _CRASHED in self._process.log():
             self._process.close()
-            self._process, self._port = _start(self._cores)
+            self._process, self._port = _start(self._cores, self._threads)
         address = ServerAddress("127.0.0.1", self._port, "", self.name)
         return BoardSession(lambda: address, self._timeout)
 
@@ -94,17 +95,18 @@ PopenRPCServerState("127.0.0.1", *map(int, sys.argv[1:])).thread.join()
 """
 
 
-def _start(cores: Sequence[int]) -> tuple[ServerProcess, int]:
+def _start(cores: Sequence[int], threads: int | None) -> tuple[ServerProcess, int]:
     first = random.choice(_PORTS)
     # With -P, Python imports no modules from the working folder.
     server = [sys.executable, "-P", "-c", _SERVE, str(first), str(first + _PORTS.step)]
-    env = {}
+    env = {} if threads is None else {"TVM_NUM_THREADS": str(threads)}
     if cores:
         server = [sys.executable, "-P", "-c", _PIN, ",".join(map(str, cores)), *server]
         # Otherwise TVM's threads would bind themselves to cores of TVM's choice.
         env = {
             "TVM_BIND_THREADS": "0",
             "TVM_NUM_THREADS": os.environ.get("TVM_NUM_THREADS", str(len(cores))),
+            **env,
         }
     process = ServerProcess(lambda _folder: guarded(server), env)
     try:

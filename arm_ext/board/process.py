@@ -85,6 +85,13 @@ class ServerProcess:
                 raise EnvError(log.strip()[-1000:] or "it ended without a message")
             sleep(_POLL_SECONDS)
 
+    def send(self, data: bytes) -> None:
+        """Write to the process' standard input, which stays open; its log says why, where it ends meanwhile."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
     def log(self) -> str:
         """Return the end of the output of the process so far."""
         opened = self._log.fileno()

@@ -17,7 +17,14 @@ from arm_ext.cli.model_options import (
     value_option,
 )
 from arm_ext.cli.npu_options import NpuCommand, npu_options
-from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
+from arm_ext.cli.options import (
+    BOARDS,
+    all_layers_option,
+    data_options,
+    json_option,
+    shape_option,
+    views_option,
+)
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import InternalError, ModelError, UsageError
@@ -53,8 +60,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
 @data_options("Samples")
 @click.option(
     "--board",
-    help="Board that computes our integers: virtual[:cpu], local, host:port, tracker-host:port/key.  "
-    "[default: this machine, through the same phases]",
+    help=f"Board that computes our integers: {BOARDS}.  [default: this machine, through the same phases]",
 )
 @click.option(
     "--target",

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     metavar="FILE.tflite",
     help="With --against: the same network for LiteRT, where PACKAGE is no TFLite file.",
 )
-@threads_option("With several, the share of each thread is counted.")
+@threads_option("With several, a virtual board counts the share of each.  [default: 1 on a virtual board]")
 @cores_option
 @shape_option(
     "Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "
@@ -63,7 +63,7 @@ def bench(
     against: str | None,
     onnxruntime_model: Path | None,
     litert_model: Path | None,
-    threads: int,
+    threads: int | None,
     cores: str | None,
     as_json: bool,
     **given: Any,
@@ -81,7 +81,7 @@ def bench(
     models = {name: file for name, file in files.items() if file is not None}
     report: Report | BucketReports | Comparison
     pinned = parse_cores(cores) if cores is not None else ()
-    if against is not None and (threads > 1 or pinned):
+    if against is not None and (threads is not None or pinned):
         raise UsageError(
             "--against compares on one thread of a virtual board; leave out --threads and --cores"
         )

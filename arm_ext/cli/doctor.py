@@ -7,7 +7,7 @@ import click
 from rich.text import Text
 
 from arm_ext.cli.console import stdout
-from arm_ext.cli.options import json_option
+from arm_ext.cli.options import BOARDS, json_option
 from arm_ext.common.errors import EnvError
 from arm_ext.common.text import visible
 
@@ -20,7 +20,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 @click.command()
 @click.option(
     "--board",
-    help="Check that this board answers, too: virtual[:cpu], local, host:port, tracker-host:port/key.",
+    help=f"Check that this board answers, too: {BOARDS}.",
 )
 @json_option()
 def doctor(board: str | None, as_json: bool) -> None:

@@ -29,6 +29,10 @@ def option_group(*options: Option[Any]) -> Option[Any]:
     return add
 
 
+BOARDS = "virtual[:cpu], local, ssh://user@host, adb[:serial], host:port, tracker-host:port/key"
+"""Forms of a board's name in --help."""
+
+
 def board_option(purpose: str) -> Option[Any]:
     """Return a decorator that adds --board.
 
@@ -39,15 +43,15 @@ def board_option(purpose: str) -> Option[Any]:
         "--board",
         default="virtual",
         show_default=True,
-        help=f"Board to {purpose} on: virtual[:cpu], local, host:port, tracker-host:port/key.",
+        help=f"Board to {purpose} on: {BOARDS}.",
     )
 
 
 cores_option = click.option(
     "--cores",
     metavar="4-7",
-    help="With --board local: run on these cores alone, with as many threads, such as the big ones of a big.LITTLE "
-    "system.",
+    help="With --board local, ssh:// or adb: run on these cores alone, with as many threads, such as the big ones "
+    "of a big.LITTLE system.",
 )
 
 
@@ -55,20 +59,17 @@ MAX_THREADS = 64
 """Most threads that the counting plugin has counters for."""
 
 
-def threads_option(effect: str, default: int | None = 1) -> Option[Any]:
+def threads_option(effect: str) -> Option[Any]:
     """Return a decorator that adds --threads.
 
     Args:
-        effect: What --help says of several threads.
-        default: Number of threads where none is given.
+        effect: What --help says of several threads, and of the default.
     """
     return click.option(
         "--threads",
         type=click.IntRange(1, MAX_THREADS),
-        default=default,
-        show_default=default is not None,
         metavar="N",
-        help=f"Threads of the runtime, on a virtual board. {effect}",
+        help=f"Threads of the runtime, on a virtual board, local, ssh:// or adb. {effect}",
     )
 
 

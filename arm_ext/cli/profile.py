@@ -48,7 +48,9 @@ _PROFILE_BYTES = 1 << 27  # maximum bytes of a profile, far above the usual size
     "Which shape of a package with several to measure, or the shape of an input of a model file.",
 )
 @cores_option
-@threads_option("With several, the cycles of each call's busiest thread are shown, too.")
+@threads_option(
+    "With several, a virtual board tells the cycles of each call's busiest thread.  [default: 1 on a virtual board]"
+)
 @views_option(
     "Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
     "Perfetto).",

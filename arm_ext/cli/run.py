@@ -86,7 +86,7 @@ class _Array(click.ParamType[_Input]):
     help="Run N steps of a package with states; an --input may have one more axis in front, with a value for each "
     "step.",
 )
-@threads_option("Results are the same on any number.  [default: the runtime's choice]", None)
+@threads_option("Results are the same on any number.  [default: the runtime's choice]")
 @json_option()
 def run(
     package: Path,

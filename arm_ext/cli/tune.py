@@ -13,7 +13,7 @@ from arm_ext.cli.console import command
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import given_options, model_options
-from arm_ext.cli.options import json_option, target_options
+from arm_ext.cli.options import BOARDS, json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
@@ -50,8 +50,7 @@ _DB = "tuning"
     "--board",
     default="virtual",
     show_default=True,
-    help="virtual[:cpu] estimates cycles; local, host:port and tracker-host:port/key time, the last one on all boards "
-    "that the tracker has of the key.",
+    help=f"{BOARDS}: a virtual one estimates cycles, the others time; a tracker's are used all at once.",
 )
 @click.option(
     "--budget", type=Minutes(), metavar="30m", help="Time after which the search ends: 30m, 2h, 90s."

@@ -69,7 +69,7 @@ class Fleet:
         self.width = jobs or _jobs(spec)
         self._files = tempfile.TemporaryDirectory(prefix="arm-ext-tune-")
         self._folder = Path(self._files.name)
-        alone = spec.kind in {"local", "remote"}
+        alone = spec.kind in {"local", "ssh", "adb", "remote"}
         turns = multiprocessing.get_context("spawn").Lock() if alone else None
         site = MeasurementSite(profile, board, counting, _SESSION_SECONDS, self._folder, turns, until)
         self._workers: Workers[Job, Result] = Workers(
@@ -121,7 +121,7 @@ def reach(board: str) -> None:
         EnvError: The board does not answer, or the tracker has no board of its key.
     """
     spec = parse_spec(board)
-    if spec.kind == "remote":
+    if spec.kind in {"ssh", "adb", "remote"}:
         with open_board(board) as opened:
             opened.connect().close()
     elif spec.kind == "tracker" and not _tracked(spec).registered():

@@ -38,8 +38,8 @@ PAGES = tuple(
         *sorted((ROOT / "docs").rglob("*.md")),
     )
 )
-BOARD = "192.168.0.7:9090"
-"""The address that the pages give to a board on the reader's desk; a virtual one stands in."""
+BOARDS = ("192.168.0.7:9090", "ssh://pi@raspberrypi")
+"""The names that the pages give to a board on the reader's desk; a virtual one stands in."""
 _MARK = re.compile(r"<!--\s*(not run|long|exit|file|phase)\b(?::\s*(.*?))?\s*-->", re.DOTALL)
 _SHELL = re.compile(r"[|&;<>$`*?~]|^[A-Z_]+=")
 LANGUAGES = ("bash", "python", "yaml", "text", "c", "cpp", "rust")
@@ -105,7 +105,9 @@ class Runner:
 
     def run(self, snippet: Snippet) -> None:
         """Run one; AssertionError with what it printed if a command fails."""
-        text = snippet.text.replace(BOARD, self.board)
+        text = snippet.text
+        for name in BOARDS:
+            text = text.replace(name, self.board)
         if snippet.mark == "file":
             (self.folder / snippet.about).write_text(text)
         elif snippet.language == "python":

@@ -202,9 +202,10 @@ def test_a_virtual_board_has_no_cores(digits_package: Path) -> None:
         profile(digits_package, cores=[0])
 
 
-def test_threads_are_for_virtual_boards(for_host: Package) -> None:
-    with pytest.raises(UsageError, match="TVM_NUM_THREADS of its own environment"):
-        profile(for_host, "local", threads=2)
+def test_times_are_of_as_many_threads_as_asked_for(for_host: Package) -> None:
+    assert profile(for_host, "local", threads=2).conditions["threads"] == "2"
+    with pytest.raises(UsageError, match="start it with TVM_NUM_THREADS=2"):
+        profile(for_host, "127.0.0.1:1", threads=2)
 
 
 def test_a_model_file_is_compiled_first(counted: ProfileReport) -> None:

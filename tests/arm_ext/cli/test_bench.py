@@ -43,7 +43,7 @@ def test_threads_are_printed_as_json(digits_package: Path, capsys: pytest.Captur
         (["--against", "ort"], "unknown runtime 'ort'"),
         (["--mattr", "-sve"], "are for --against"),
         (["--against", "litert", "--threads", "2"], "leave out --threads"),
-        (["--board", "local", "--threads", "2"], "of its own environment"),
+        (["--board", "127.0.0.1:1", "--threads", "2"], "start it with TVM_NUM_THREADS=2"),
         (["--litert-model", "m.tflite"], "are for --against"),
         (["--against", "litert", "--litert-model", "gone.tflite"], "gone.tflite: cannot be read"),
     ],
