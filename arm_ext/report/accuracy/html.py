@@ -7,6 +7,8 @@ from html import escape
 
 from arm_ext.common.text import told_apart
 from arm_ext.report.accuracy.record import (
+    GOOD_DB,
+    LOW_DB,
     AccuracyReport,
     ErrorHistogram,
     LayerAccuracy,
@@ -49,7 +51,10 @@ tr.blamed { background: color-mix(in srgb, var(--worse) 14%, transparent); }
 td.db { min-width: 5em; }
 .layers td, .layers th { padding-left: 4px; padding-right: 4px; }
 .layers td.name { min-width: 10em; white-space: normal; overflow-wrap: anywhere; }
-td.db div { background: rgba(var(--heat), 0.35); }
+td.db div, .chip { background: rgba(var(--heat), 0.35); }
+td.db.good div, .chip.good { background: color-mix(in srgb, var(--better) 30%, transparent); }
+td.db.low div, .chip.low { background: color-mix(in srgb, var(--worse) 40%, transparent); }
+.chip { display: inline-block; padding: 0 8px; margin-right: 8px; }
 li { margin: 4px 0; overflow-wrap: anywhere; }
 svg .filled { fill: color-mix(in srgb, var(--faint) 45%, transparent); }
 svg .line { fill: none; stroke: var(--accent); }
@@ -59,6 +64,27 @@ svg .line { fill: none; stroke: var(--accent); }
 tr.chosen { background: rgba(var(--heat), 0.16); font-weight: 600; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 """
+
+
+_SORT = """
+for (const head of document.querySelectorAll(".layers th")) {
+  const button = document.createElement("button");
+  button.textContent = head.textContent;
+  button.title = "Sort by " + head.textContent;
+  head.replaceChildren(button);
+  button.addEventListener("click", () => {
+    const body = head.closest("table").tBodies[0], rows = [...body.rows];
+    const descends = head.getAttribute("aria-sort") === "ascending";
+    const key = (row) => row.cells[head.cellIndex].dataset.key ?? row.cells[head.cellIndex].textContent;
+    const order = (one, other) => (isNaN(one) || isNaN(other) ? one.localeCompare(other) : one - other);
+    rows.sort((one, other) => (descends ? -1 : 1) * order(key(one), key(other)));
+    body.append(...rows);
+    for (const each of head.parentElement.children) each.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", descends ? "descending" : "ascending");
+  });
+}
+"""
+"""Script of the page: a click on a column's head sorts the layers by it, a second one the other way round."""
 
 
 def html(report: AccuracyReport) -> str:
@@ -85,7 +111,7 @@ def html(report: AccuracyReport) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         f"<style>{page_style()}{_STYLE}</style><header><h1>{title}</h1><p>{escape(described(report))}</p></header>"
-        f"<main>{''.join(body)}</main></html>\n"
+        f"<main>{''.join(body)}</main><script>{_SORT}</script></html>\n"
     )
 
 
@@ -114,25 +140,30 @@ def _layers(report: AccuracyReport) -> str:
     links = ("own", *(("read",) if read else ()), report.middle, "integers")
     figures = ("cosine", "mean error", "max error", "saturated", "zeros", "values", "errors")
     rows = (_layer(each, read=read) for each in report.layers)
-    return f"<h2>Layers, in execution order</h2>{_table(('layer', 'operator', *links, *figures), rows, 'layers')}"
+    legend = (
+        f'<p><span class="chip good">{GOOD_DB:g} dB and more: good</span>'
+        f'<span class="chip">{LOW_DB:g} to {GOOD_DB:g} dB</span>'
+        f'<span class="chip low">under {LOW_DB:g} dB: to blame, if it is the layer\'s own error</span></p>'
+    )
+    table = _table(("layer", "operator", *links, *figures), rows, "layers")
+    return f"<h2>Layers, in execution order; a click on a column sorts by it</h2>{legend}{table}"
 
 
 def _layer(layer: LayerAccuracy, *, read: bool) -> str:
     blamed = ' class="blamed"' if layer.is_to_blame else ""
-    values, differences = layer.values, layer.differences
+    values, differences, errors = layer.values, layer.differences, layer.integers
+    figures = (
+        (f"{errors.cosine:.5f}", errors.cosine),
+        (f"{errors.mean_error:.3g}", errors.mean_error),
+        (f"{errors.max_error:.3g}", errors.max_error),
+        (f"{100 * layer.saturated:.2f} %", layer.saturated),
+        (f"{100 * layer.zeros:.1f} %", layer.zeros),
+    )
     cells = [
         f'<td class="name">{escape(layer.title)}</td><td>{escape(layer.operator)}</td>',
         *map(_bar, (layer.own.sqnr_db, *([layer.read_db] if read else []))),
         *map(_bar, (layer.fake.sqnr_db, layer.integers.sqnr_db)),
-        _cells(
-            [
-                f"{layer.integers.cosine:.5f}",
-                f"{layer.integers.mean_error:.3g}",
-                f"{layer.integers.max_error:.3g}",
-                f"{100 * layer.saturated:.2f} %",
-                f"{100 * layer.zeros:.1f} %",
-            ]
-        ),
+        *(f'<td data-key="{key!r}">{escape(text)}</td>' for text, key in figures),
         "<td></td>" if values is None else _chart(values, values.source, values.integers),
         "<td></td>" if differences is None else _chart(differences, differences.own, differences.integers),
     ]
@@ -181,9 +212,11 @@ def _npu(link: NpuLink) -> str:
 
 def _bar(sqnr_db: float | None) -> str:
     if sqnr_db is None:
-        return '<td class="db"></td>'
+        return '<td class="db" data-key="-1000"></td>'
+    kind = " good" if sqnr_db >= GOOD_DB else " low" if sqnr_db < LOW_DB else ""
     width = max(0.0, min(sqnr_db / _BAR_DB, 1.0))
-    return f'<td class="db"><div style="width:{100 * width:.0f}%">{decibels(sqnr_db)}</div></td>'
+    bar = f'<div style="width:{100 * width:.0f}%">{decibels(sqnr_db)}</div>'
+    return f'<td class="db{kind}" data-key="{sqnr_db:.3f}">{bar}</td>'
 
 
 def _chart(bins: ValueHistogram | ErrorHistogram, filled: Sequence[int], line: Sequence[int]) -> str:

@@ -16,6 +16,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from selenium import webdriver
+from selenium.webdriver.common.by import By
 
 import arm_ext
 from arm_ext import cli
@@ -29,8 +31,9 @@ from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.static import Quantizer, quantize
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.html import html
-from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.accuracy.record import GOOD_DB, LOW_DB, AccuracyReport
 from arm_ext.report.accuracy.views import comma_separated, text
+from tests.arm_ext.browser import opened
 from tests.arm_ext.models import model
 from tests.arm_ext.quantization import uneven
 
@@ -264,6 +267,40 @@ def test_own_error_is_told_apart_from_what_layers_before_lost() -> None:
     sound = {layer.name: layer for layer in reported().layers}
     assert layers["project"].own.sqnr_db == pytest.approx(sound["project"].own.sqnr_db, abs=0.5)
     assert layers["project"].fake.sqnr_db < sound["project"].fake.sqnr_db - 6
+
+
+def test_layers_are_sorted_by_a_column_and_coloured_by_its_thresholds(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    report = reported("a layer that saturates")
+    opened(browser, tmp_path, html(report))
+    names = [layer.title for layer in report.layers]
+
+    def shown() -> list[str]:
+        return [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, ".layers td.name")]
+
+    assert shown() == names
+    own = browser.find_element(By.CSS_SELECTOR, '.layers th button[title="Sort by own"]')
+    own.click()
+    order = sorted(report.layers, key=lambda layer: layer.own.sqnr_db)
+    assert shown() == [layer.title for layer in order]
+    own.click()
+    assert shown()[-1] == order[0].title
+    browser.find_element(By.CSS_SELECTOR, '.layers th button[title="Sort by layer"]').click()
+    assert shown() == sorted(names)
+    found = {
+        row.find_element(By.CLASS_NAME, "name").text: str(
+            row.find_element(By.CLASS_NAME, "db").get_attribute("class")
+        )
+        for row in browser.find_elements(By.CSS_SELECTOR, ".layers tbody tr")
+    }
+    assert {name for name, kind in found.items() if "low" in kind} == {
+        layer.title for layer in report.layers if layer.own.sqnr_db < LOW_DB
+    }
+    assert {name for name, kind in found.items() if "good" in kind} == {
+        layer.title for layer in report.layers if layer.own.sqnr_db >= GOOD_DB
+    }
+    assert browser.get_log("browser") == []
 
 
 def test_the_link_that_loses_is_told() -> None:
