@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
+import numpy as np
 import torch
 from torch._export.serde import schema, serialize
 from torch._export.serde.union import _Union
@@ -40,6 +41,7 @@ _PATH = re.compile(r"[^\"'\\{}\x00-\x1f\x7f]*")
 _INT64 = range(-(2**63), 2**63)
 # Strides of 0 repeat elements, so a file of a few bytes may represent a tensor of any size.
 _MAX_ELEMENTS = 2**32
+_PIECE_BYTES = 2**20
 
 _SIZE_OPERATORS = """
     _operator.add _operator.and_ _operator.eq _operator.floordiv _operator.ge _operator.getitem _operator.gt
@@ -92,16 +94,29 @@ class _Members:
         if sum(info.file_size for info in infos) > size:
             raise ValueError("its files together are larger than the archive")
 
-    def bytes(self, name: str) -> bytes:
+    def json(self, name: str) -> Any:
+        return json.loads(self._archive.read(self._info(name)))
+
+    def tensor(self, name: str, dtype: torch.dtype) -> torch.Tensor:
+        """Return a file's elements in memory of torch's own, whose alignment lets TVM share it."""
+        info = self._info(name)
+        data = torch.empty(info.file_size, dtype=torch.uint8)
+        view, read = data.numpy(), 0
+        with self._archive.open(info) as file:  # which checks the sum when the end is read
+            while piece := file.read(_PIECE_BYTES):
+                view[read : read + len(piece)] = np.frombuffer(piece, np.uint8)
+                read += len(piece)
+        if read != info.file_size:
+            raise ValueError(f"{name} ends early")
+        return data.view(dtype)
+
+    def _info(self, name: str) -> zipfile.ZipInfo:
         if name not in self._infos:
             pickled = f"{name.rpartition('/')[0]}/model.pt"
             if pickled in self._infos:
                 raise UntrustedError(f"{pickled} in it is a pickle, as older versions of PyTorch write")
             raise ValueError(f"{name} is missing")
-        return self._archive.read(self._infos[name])
-
-    def json(self, name: str) -> Any:
-        return json.loads(self.bytes(name))
+        return self._infos[name]
 
 
 def _tensors(members: _Members, folder: str, config: str) -> dict[str, torch.Tensor]:
@@ -114,8 +129,7 @@ def _tensors(members: _Members, folder: str, config: str) -> dict[str, torch.Ten
             raise UntrustedError(f"'{name}' is a Python object, stored as a pickle ({folder}{file})")
         dtype = serialize._SERIALIZE_TO_TORCH_DTYPE[meta.dtype]
         if file not in stored:
-            data = bytearray(members.bytes(folder + file))
-            stored[file] = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+            stored[file] = members.tensor(folder + file, dtype)
         tensor = _strided(stored[file], meta, name)
         tensors[name] = torch.nn.Parameter(tensor, meta.requires_grad) if payload.is_param else tensor
     return tensors

@@ -176,7 +176,8 @@ def read_exported(
     try:
         with quiet():
             program = torch.export.load(path) if trust else read_program(path)
-            return program, path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+            with path.open("rb") as file:
+                return program, path.stem, hashlib.file_digest(file, "sha256").hexdigest()
     except UntrustedError as err:
         raise UsageError(
             f"{path}: not opened, since PyTorch would run code of the file: {err}. Export the model again without it, "
