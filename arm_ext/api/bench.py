@@ -20,6 +20,7 @@ from arm_ext.measure.threads import ThreadReport, thread_report
 from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
 from arm_ext.package import AnyPackage, Package, package_of
 from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.published_times import time_interval
 from schedules.cores import CORES, Core
 
 Report = CountReport | ThreadReport | TimeReport
@@ -135,7 +136,8 @@ def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
     manifest = package.manifest
     trace, npu = traced(package, board, caches=(core.l1d.size, core.l2.size))
     counts = profile(trace, core, mca, macs=manifest.macs)
-    return counts.model_copy(update={"npu": npu})
+    time = time_interval(manifest.target.profile, core.name, counts.cycles_with_caches, by_formula=False)
+    return counts.model_copy(update={"npu": npu, "time": None if package.has_npu_regions else time})
 
 
 def traced(

@@ -47,6 +47,7 @@ from arm_ext.report.profile.record import (
 )
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.published_times import time_interval
 from schedules.cores import Core
 from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE, MEMORY_BYTES_PER_CYCLE
 
@@ -55,7 +56,8 @@ STEPS = ("compile", "load", "measure")
 
 NOTE_COUNTS = (
     "Instructions are counted in an emulator and exact. Cycles are of models, llvm-mca and caches with least-recently-"
-    "used replacement and no prefetching: they compare layers and builds for one core, and are no time on a board."
+    "used replacement and no prefetching: they compare layers and builds for one core, and are no time on a "
+    "board. A time, where there is one, is an interval by times that others have published of models on that board."
 )
 NOTE_TIMES = (
     "Times are of the board, of one inference after another; a call's leaves out what reading the clock takes. What is "
@@ -262,6 +264,7 @@ def _of_counts(
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
     around = [cost for cost in costs if not cost.symbol]
     around_cycles = sum(cost.cycles for cost in around)
+    time = time_interval(package.manifest.target.profile, core.name, whole, by_formula=False)
     return ProfileReport(
         kind="counts",
         **_of_package(package, report, board),
@@ -278,7 +281,10 @@ def _of_counts(
             share=around_cycles / whole,
         ),
         limits=_limits(own, core),
-        conditions={"cycle model": f"{core.mca_cpu} of llvm-mca {mca.version}"},
+        conditions={
+            **({} if time is None or package.has_npu_regions else {"time": time.text()}),
+            "cycle model": f"{core.mca_cpu} of llvm-mca {mca.version}",
+        },
         npu=npu,
         broken_off=broken_off,
         note=NOTE_COUNTS,

@@ -150,8 +150,10 @@ def _threads(report: ThreadReport) -> str:
 def _totals(report: "CountReport") -> str:
     macs = {kind: share for kind, share in report.classes.items() if kind in MAC_CLASSES}
     others = {kind: share for kind, share in report.classes.items() if kind not in MAC_CLASSES}
+    time = {} if report.time is None else {"time": report.time.text()}
     return _lines(
         {
+            **time,
             "cycles with caches": f"{_millions(report.cycles_with_caches)} on {report.core}, estimated (model "
             f"{report.model}); {_millions(report.estimated_cycles)} of them in the core",
             "fetched": f"{report.l2_bytes:,} bytes by L1, {report.memory_bytes:,} of them from memory",

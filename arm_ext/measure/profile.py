@@ -10,11 +10,13 @@ from arm_ext.common.trace import Trace
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.cycles import LINE_BYTES, BlockCost, block_costs, instructions_by_class, line_cycles
 from arm_ext.measure.mca import Mca
+from arm_ext.target.published_times import TimeInterval
 from schedules.cores import Core
 
 NOTE = (
     "Counts are of an emulator, exact. Cycles are of models (llvm-mca with all branches predicted, and caches without "
-    "prefetching): they compare builds for one core, and are no time on a board."
+    "prefetching): they compare builds for one core, and are no time on a board. A time, where there is one, is an "
+    "interval by times that others have published of other models on that board."
 )
 
 
@@ -57,6 +59,7 @@ class CountReport(ClosedRecord):
         memory_bytes: Bytes of those among them that L2 fetched from memory.
         symbols: Kernels and libraries, those with the most instructions first.
         npu: Where the NPU's regions were computed.
+        time: Time on the board that the package was compiled for, by estimate; None for a core without a board.
         note: Caveat of the figures.
     """
 
@@ -77,6 +80,7 @@ class CountReport(ClosedRecord):
     memory_bytes: int
     symbols: list[SymbolRow]
     npu: NpuStatus | None = None
+    time: TimeInterval | None = None
     note: str = NOTE
 
 

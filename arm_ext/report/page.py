@@ -206,11 +206,13 @@ class _Page:
         """Return the estimated cost of the complete model, as text."""
         npu, cycles = self.report.npu, sum(call.cycles_with_caches for call in self.on_cpu)
         said = f"{millions(cycles)} cycles with caches on one core, estimated"
+        if self.report.time is not None:
+            said = f"{self.report.time.text()}; {said}"
         if npu is not None and npu.regions:
             on_npu = sum(region.npu_us for region in npu.regions)
             said = (
                 f"{on_npu:,.0f} us on the NPU at {npu.npu_mhz:g} MHz, {self.total - on_npu:,.0f} us on the CPU at "
-                f"{npu.cpu_mhz:g} MHz, estimated"
+                f"{npu.cpu_mhz:g} MHz: estimated by Vela and by the compiler, never measured here"
             )
         return said
 

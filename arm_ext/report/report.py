@@ -13,6 +13,7 @@ from arm_ext.package.manifest import Calibration, Memory
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
+from arm_ext.target.published_times import TimeInterval, time_interval
 from relay_passes import RemovedChannels
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
@@ -89,6 +90,11 @@ class CompileReport(JsonRecord):
     npu: NpuReport | None = Field(
         default=None, description="Division of the model between NPU and CPU; null without an NPU."
     )
+    time: TimeInterval | None = Field(
+        default=None,
+        description="Time of one inference on one core of the board that the target names, by estimate; null for other "
+        "targets, and for a model with an NPU, branches or loops.",
+    )
     calibration: Calibration | None = Field(
         default=None, description="How a float model was quantised by `compile`; null if it was not."
     )
@@ -159,19 +165,23 @@ def build_report(
         _row(name, op, by_source.get(name, []), macs.get(name, 0) / total if total else 0.0, npu)
         for name, op in nodes.items()
     )
+    executed = call_rows(sites, {call.symbol: call for call in calls}, SourceNodes(nodes, macs), core)
+    cycles = sum(call.cycles_with_caches for call in executed)
+    straight = npu is None and not any(call.function for call in executed)
     return CompileReport(
         model=model,
         target=target,
         macs=total,
         nodes=rows,
         kernels=calls,
-        calls=call_rows(sites, {call.symbol: call for call in calls}, SourceNodes(nodes, macs), core),
+        calls=executed,
         package=package,
         left_float=tuple(left_float),
         kept_layout=tuple(kept_layout),
         removed_channels=tuple(removed_channels),
         kept_channels=tuple(kept_channels),
         npu=npu,
+        time=time_interval(target, core.name, cycles, by_formula=True) if straight else None,
         calibration=calibration,
         warnings=tuple(warnings),
     )

@@ -24,6 +24,7 @@ ESTIMATED, CACHES, SELECTION = "estimated cycles", "cycles with caches", "select
 OTHERS = (
     *("limit_cycles", "bound_cycles", "npu_cycles", "dense_cycles", "dense_npu_cycles", "access_cycles"),
     "cpu_clock_cycles",
+    "critical_cycles",
 )
 
 

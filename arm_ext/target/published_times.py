@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times on named boards, as intervals around estimated cycles.
+
+Nothing here was measured on a board by us. Others have published times of one inference on one thread; the same
+runtimes and models were counted on our emulated board, and published_times.csv keeps for each the published cycles
+(time by clock) beside ours. The interval of a model on a board reaches from the smallest to the largest ratio of its
+core, times the model's own estimate.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from pydantic import Field
+
+from arm_ext.common.json_record import ClosedRecord
+
+LEAST_ROWS = 3
+"""Published times of a core from which on an interval is given."""
+
+FORMULA_ERROR = 1.25
+"""Ratio of a profile's cycles to those of a report, which formulas give; docs/evidence: 152 of 156 are within it."""
+
+CLOCKS = {
+    "raspberry-pi-4": 1800,
+    "raspberry-pi-5": 2400,
+    "graviton2": 2500,
+    "graviton3": 2600,
+    "graviton4": 2800,
+}
+"""Profile of a board → its clock in MHz: Raspberry Pi's documentation of processors (the Pi 4 since 2021), AWS's of
+instance types."""
+
+_FILE = "published_times.csv"
+
+
+@dataclass(frozen=True)
+class PublishedTime:
+    """A published time of one inference on one thread of a board, beside our estimate of the same runtime and model.
+
+    Attributes:
+        core: Core of `schedules.cores.CORES`.
+        board: Board that the time was measured on.
+        clock_mhz: Its clock.
+        runtime: Name and version of the runtime that we counted.
+        model: Name of the model in the source.
+        published_ms: The published time in milliseconds.
+        cycles_with_caches: Our estimate for one inference.
+        source: Where the time was published.
+    """
+
+    core: str
+    board: str
+    clock_mhz: int
+    runtime: str
+    model: str
+    published_ms: float
+    cycles_with_caches: int
+    source: str
+
+    @property
+    def ratio(self) -> float:
+        """Published cycles over estimated ones."""
+        return self.published_ms * 1e3 * self.clock_mhz / self.cycles_with_caches
+
+
+class TimeInterval(ClosedRecord):
+    """The time of one inference on a board, estimated from cycles and never measured."""
+
+    board: str = Field(description="Profile of the board.")
+    clock_mhz: int = Field(description="Clock of the board in MHz.")
+    low_ms: float = Field(
+        description="Milliseconds by the smallest ratio of a published time to its estimate."
+    )
+    high_ms: float = Field(description="Milliseconds by the largest ratio.")
+    published: int = Field(description="Number of published times that the width comes from.")
+
+    def text(self) -> str:
+        """Return the interval with what it is."""
+        low, high = _two_digits(self.low_ms), _two_digits(self.high_ms)
+        return f"{low} to {high} ms on {self.board} at {self.clock_mhz:,} MHz, one core: estimated, never measured here"
+
+
+@cache
+def published_times() -> tuple[PublishedTime, ...]:
+    """Return all published times."""
+    return tuple(_read())
+
+
+def time_interval(profile: str, core: str, cycles: float, *, by_formula: bool) -> TimeInterval | None:
+    """Return the interval of a model's time; None unless the profile is a board's and the core has `LEAST_ROWS` times.
+
+    Args:
+        profile: Name of the profile.
+        core: Name of its core.
+        cycles: Estimated cycles with caches of one inference on one thread.
+        by_formula: Whether the cycles are of formulas, before anything ran; the interval is wider then.
+    """
+    ratios = [each.ratio for each in published_times() if each.core == core]
+    if profile not in CLOCKS or len(ratios) < LEAST_ROWS:
+        return None
+    wider = FORMULA_ERROR if by_formula else 1.0
+    clock = CLOCKS[profile]
+    ms = cycles / (clock * 1e3)
+    return TimeInterval(
+        board=profile,
+        clock_mhz=clock,
+        low_ms=ms * min(ratios) / wider,
+        high_ms=ms * max(ratios) * wider,
+        published=len(ratios),
+    )
+
+
+def _read() -> Iterator[PublishedTime]:
+    lines = (files(__package__) / _FILE).read_text(encoding="utf-8").splitlines()
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        yield PublishedTime(
+            core=row["core"],
+            board=row["board"],
+            clock_mhz=int(row["clock_mhz"]),
+            runtime=row["runtime"],
+            model=row["model"],
+            published_ms=float(row["published_ms"]),
+            cycles_with_caches=int(row["cycles_with_caches"]),
+            source=row["source"],
+        )
+
+
+def _two_digits(ms: float) -> str:
+    """Return milliseconds with two significant digits, or as a whole number from 10 on."""
+    return f"{ms:,.0f}" if ms >= 10 else f"{float(f'{ms:.2g}'):g}"
