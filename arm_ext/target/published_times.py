@@ -33,6 +33,9 @@ CLOCKS = {
 """Profile of a board → its clock in MHz: Raspberry Pi's documentation of processors (the Pi 4 since 2021), AWS's of
 instance types."""
 
+_LEAST_MS = 0.1
+"""Shorter times are told in microseconds."""
+
 _FILE = "published_times.csv"
 
 
@@ -79,8 +82,9 @@ class TimeInterval(ClosedRecord):
 
     def text(self) -> str:
         """Return the interval with what it is."""
-        low, high = _two_digits(self.low_ms), _two_digits(self.high_ms)
-        return f"{low} to {high} ms on {self.board} at {self.clock_mhz:,} MHz, one core: estimated, never measured here"
+        scale, unit = (1.0, "ms") if self.high_ms >= _LEAST_MS else (1e3, "us")
+        low, high = _two_digits(self.low_ms * scale), _two_digits(self.high_ms * scale)
+        return f"{low} to {high} {unit} on {self.board} at {self.clock_mhz:,} MHz, one core: estimated, never measured here"
 
 
 @cache
@@ -128,6 +132,6 @@ def _read() -> Iterator[PublishedTime]:
         )
 
 
-def _two_digits(ms: float) -> str:
-    """Return milliseconds with two significant digits, or as a whole number from 10 on."""
-    return f"{ms:,.0f}" if ms >= 10 else f"{float(f'{ms:.2g}'):g}"
+def _two_digits(value: float) -> str:
+    """Return a number with two significant digits, or as a whole number from 10 on."""
+    return f"{value:,.0f}" if value >= 10 else f"{float(f'{value:.2g}'):g}"

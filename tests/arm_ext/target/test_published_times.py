@@ -30,6 +30,9 @@ def test_an_interval_reaches_from_the_smallest_ratio_to_the_largest(monkeypatch:
     assert found.text() == (
         "0.8 to 1.1 ms on raspberry-pi-5 at 2,400 MHz, one core: estimated, never measured here"
     )
+    short = time_interval("raspberry-pi-5", "cortex-a76", 24_000, by_formula=False)
+    assert short is not None
+    assert short.text().startswith("8 to 11 us on ")
     wider = time_interval("raspberry-pi-5", "cortex-a76", 240_000_000, by_formula=True)
     assert wider is not None
     assert (wider.low_ms, wider.high_ms) == (pytest.approx(80 / 1.25), pytest.approx(110 * 1.25))
