@@ -84,7 +84,8 @@ class TimeInterval(ClosedRecord):
         """Return the interval with what it is."""
         scale, unit = (1.0, "ms") if self.high_ms >= _LEAST_MS else (1e3, "us")
         low, high = _two_digits(self.low_ms * scale), _two_digits(self.high_ms * scale)
-        return f"{low} to {high} {unit} on {self.board} at {self.clock_mhz:,} MHz, one core: estimated, never measured here"
+        place = f"on {self.board} at {self.clock_mhz:,} MHz, one core"
+        return f"{low} to {high} {unit} {place}: estimated, never measured here"
 
 
 @cache

@@ -69,6 +69,7 @@ _STANDARD: dict[str, Expand] = {
     "Col2Im": rearrange.col2im,
     "Compress": rearrange.compress,
     "Concat": rearrange.concat,
+    **dict.fromkeys(("AveragePool", "Conv", "MaxPool"), rearrange.explicit_padding),
     "ConvTranspose": rearrange.transposed_to_shape,
     "Dropout": elementwise.dropout,
     "GRU": recurrent,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX operators that move data, by reshapes, transposes, gathers and selections."""
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -130,6 +132,29 @@ def bound_boxes(e: Expansion) -> None:
         e.emit(
             "NonMaxSuppression", [boxes, scores, bound, *thresholds], e.node.output[0], copied=e.attributes()
         )
+
+
+def explicit_padding(e: Expansion) -> None:
+    """Replace a convolution or pool with auto_pad SAME_UPPER or SAME_LOWER by one with explicit padding.
+
+    TVM's importer emits a pad of its own, which a kernel computes even where its widths are 0.
+    """
+    mode = e.text("auto_pad", "NOTSET")
+    if mode not in ("SAME_UPPER", "SAME_LOWER") or sum(map(bool, e.node.output)) > 1:
+        return
+    sizes = e.dims(e.node.input[0])[2:]
+    kernel = [int(n) for n in e.numbers("kernel_shape")] or e.dims(e.node.input[1])[2:]
+    strides, dilations = (
+        [int(n) for n in e.numbers(name)] or [1] * len(sizes) for name in ("strides", "dilations")
+    )
+    begins, ends = [], []
+    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        last = (math.ceil(size / stride) - 1) * stride + (window - 1) * dilation + 1
+        added = max(last - size, 0)
+        begins.append(added // 2 if mode == "SAME_UPPER" else added - added // 2)
+        ends.append(added - begins[-1])
+    kept = e.attributes("auto_pad", "pads", "ceil_mode")
+    e.emit(e.node.op_type, e.node.input, e.node.output[0], copied=kept, pads=[*begins, *ends])
 
 
 def transposed_to_shape(e: Expansion) -> None:

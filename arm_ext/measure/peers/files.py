@@ -7,8 +7,8 @@ import onnx
 import tflite
 
 from arm_ext.common.errors import UsageError
-from arm_ext.frontends.load import is_exported_program, is_tflite
-from arm_ext.frontends.stablehlo.file import is_stablehlo
+from arm_ext.frontends.load import is_exported_program, is_onnx, is_tflite
+from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 
 
 def model_format(path: Path) -> str:
@@ -25,7 +25,9 @@ def model_format(path: Path) -> str:
         return "tflite"
     if is_exported_program(path):
         return "PyTorch"
-    return "StableHLO" if path.suffix == ".mlir" or is_stablehlo(path) else "onnx"
+    if path.suffix == ".mlir" or is_stablehlo(path):
+        return "StableHLO"
+    return "StableHLO" if not is_onnx(path) and enclosed_bytecode(path) is not None else "onnx"
 
 
 def weight_bytes(path: Path) -> int:

@@ -56,6 +56,34 @@ def test_a_triangle_is_resized_convolved_and_padded() -> None:
     check(nodes, rng.standard_normal((1, 3, 2, 4), np.float32), weights, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(
+    ("kernel", "strides"), [((1, 1), (1, 1)), ((2, 3), (1, 1)), ((2, 3), (2, 3)), ((4, 5), (2, 3))]
+)
+def test_automatic_padding_becomes_explicit(
+    mode: str, kernel: tuple[int, int], strides: tuple[int, int]
+) -> None:
+    """Of a convolution, an average with and one without its padding, and a maximum; not one stays a pad of its own."""
+    x = np.random.default_rng(1).standard_normal((1, 3, 9, 8), np.float32)
+    given = {"auto_pad": mode, "strides": strides, "kernel_shape": kernel}
+    weights = {"w": np.random.default_rng(2).standard_normal((3, 3, *kernel), np.float32)}
+    for operator, more in (
+        ("Conv", {}),
+        ("AveragePool", {}),
+        ("AveragePool", {"count_include_pad": 1}),
+        ("MaxPool", {}),
+    ):
+        inputs = ["x", *(["w"] if operator == "Conv" else [])]
+        node = helper.make_node(operator, inputs, ["y"], "node", **given, **more)
+        own = weights if operator == "Conv" else {}
+        proto = model([node], {"x": list(x.shape)}, ["y"], own)
+        proto.opset_import[0].version, proto.ir_version = 19, 9
+        assert "nn.pad" not in str(import_onnx(proto).mod)
+        assert "call_tir" not in str(import_onnx(proto).mod)
+        # Sums of up to 60 products, in another order.
+        check([node], x, own, atol=1e-5)
+
+
 def test_operands_of_a_concatenation_without_elements_are_left_out():
     x = np.arange(8, dtype=np.float32).reshape(1, 8, 1)
     empty = np.zeros((1, 0, 1), np.float32)
