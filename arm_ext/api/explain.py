@@ -229,13 +229,17 @@ def _fates(nodes: SourceNodes, calls: Sequence[CallRow]) -> Iterator[OperatorFat
             OperatorFate(
                 operator=operator,
                 layers=len(names),
-                kernels=dict(Counter(named[name][0].kernel for name in own).most_common()),
+                kernels=dict(Counter(_costliest(named[name]).kernel for name in own).most_common()),
                 merged=sum(name in computed and name not in named for name in names),
                 gone=sum(name not in computed for name in names),
                 share=cost / whole,
             )
         )
     yield from sorted(found, key=lambda fate: -fate.share)
+
+
+def _costliest(calls: Sequence[CallRow]) -> CallRow:
+    return max(calls, key=lambda call: call.cycles_with_caches)
 
 
 @dataclass(frozen=True)

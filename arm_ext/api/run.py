@@ -157,7 +157,8 @@ class OutputCheck:
         expected: Distance to our own numbers, computed where the package was compiled.
         source: Distance to the source's runtime, None where that could not run the model.
         float_model: Distance to the float model's, None where `compile` did not quantise it.
-        bound: Largest `expected.relative` that passes; None where only equality does.
+        bound: Largest `expected.relative` that passes; None of integers.
+        differing: Largest share of integers that may differ from `expected`.
         says_nothing: Why the comparison tells of no error, such as "all NaN"; "" where it does.
     """
 
@@ -168,11 +169,14 @@ class OutputCheck:
     float_model: Distance | None
     bound: float | None
     says_nothing: str = ""
+    differing: float = 0.0
 
     @property
     def passed(self) -> bool:
         """Whether the output is as close to `expected` as it must be."""
-        return self.expected.exact if self.bound is None else self.expected.relative <= self.bound
+        if self.bound is None:
+            return self.expected.exact or self.expected.differing <= self.differing
+        return self.expected.relative <= self.bound
 
 
 @dataclass(frozen=True)
@@ -308,6 +312,7 @@ def _compared(
         float_model=None if float_model is None else distance(value, float_model),
         says_nothing=says_nothing(expected),
         bound=package.manifest.check.relative_bound if value.dtype.kind == "f" else None,
+        differing=0.0 if value.dtype.kind == "f" else package.manifest.check.differing,
     )
 
 

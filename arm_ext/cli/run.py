@@ -191,7 +191,9 @@ def _cells(found: Distance, type_: str) -> tuple[str, str, str]:
 
 
 def _verdict(check: "OutputCheck") -> str:
-    bound = "must be equal" if not check.bound else f"bound {check.bound:g}"
+    bound = f"bound {check.bound:g}" if check.bound else "must be equal"
+    if check.differing and not check.expected.exact:
+        bound = f"{100 * check.differing:g} % may differ"
     if check.passed and check.says_nothing:
         return f"SAYS NOTHING: {check.says_nothing}, as expected ({bound})"
     if not check.passed:

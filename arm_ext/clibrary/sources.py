@@ -294,6 +294,7 @@ class Sources:
             "sha256": model.sha256,
             "mark": f"0x{hashlib.sha256(f'{name} {model.sha256}'.encode()).hexdigest()[:8]}",
             "bound": repr(self.check.relative_bound),
+            "differing": repr(self.check.differing),
             "reason": comment(self.check.reason),
         }
 

@@ -41,7 +41,7 @@ def distance(actual: npt.NDArray[Any], reference: npt.NDArray[Any]) -> Distance:
     return Distance(
         exact=bool(same.all()),
         relative=largest if np.isfinite(largest) else float("inf"),
-        differing=float(1.0 - same.mean()) if same.size else 0.0,
+        differing=np.count_nonzero(~same) / same.size if same.size else 0.0,
         top1=top1,
     )
 

@@ -344,8 +344,14 @@ class Check(_ManifestRecord):
 
     relative_bound: float = Field(
         ge=0,
-        description="Largest |difference| allowed, as a share of max |expected| of a float output; "
-        "integer outputs have to be equal.",
+        description="Largest |difference| allowed, as a share of max |expected| of a float output.",
+    )
+    differing: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Largest share of the elements of an integer output that may differ, as floats may decide them: of "
+        "two scores that are nearly equal the other one may be the greatest.",
     )
     reason: str = Field(description="Why this bound was chosen.")
 

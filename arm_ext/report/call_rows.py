@@ -94,11 +94,15 @@ def _macs(sites: Sequence[CallSite], kernels: Mapping[str, KernelCall], macs: Ma
                 holders.setdefault(name, []).append(index)
     found = [0] * len(sites)
     for name, indices in holders.items():
-        products = [i for i in indices if kernels[sites[i].symbol].kernel not in _WITHOUT_PRODUCTS] or indices
+        products = [i for i in indices if _has_products(kernels[sites[i].symbol])] or indices
         costs = [kernels[sites[i].symbol].selection_cost or sites[i].elements for i in products]
         for index, part in zip(products, _shares(macs[name], costs), strict=True):
             found[index] += part
     return found
+
+
+def _has_products(kernel: KernelCall) -> bool:
+    return not kernel.moves and kernel.kernel not in _WITHOUT_PRODUCTS
 
 
 def _shares(total: int, weights: Collection[int]) -> list[int]:

@@ -62,7 +62,7 @@ class OperatorFate(BaseModel):
     Attributes:
         operator: The operator, as the model's format names it.
         layers: Number of layers.
-        kernels: Kernels of calls that these layers name, with the number of layers.
+        kernels: Kernels of the costliest call that each of these layers names, with the number of layers.
         merged: Number of layers that are computed in the call of another layer.
         gone: Number of layers that no call computes: constants, and what shares its input's bytes.
         share: Share of the model's cycles of the calls that these layers name.

@@ -47,6 +47,29 @@ def test_the_selftest_passes_with_a_static_glibc(
             assert ELFFile(file).get_section_by_name(".interp") is None
 
 
+def test_a_share_of_integers_that_floats_decide_may_differ(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["scores"], "scores"),
+        helper.make_node("ArgMax", ["scores"], ["y"], "classes", axis=1, keepdims=0),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((16, 5), np.float32)}
+    model = models.model(nodes, {"x": [2000, 16]}, ["y"], weights)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    library = Library.of(model, tmp_path / "m", "host", name="classes")
+    assert library.package.manifest.check.differing == 1e-3
+    test = library.folder / "example" / "selftest.bin"
+    whole, first = test.read_bytes(), 2000 * 16 * 4
+    for count, agrees in ((2, True), (3, False)):
+        data = bytearray(whole)
+        for index in range(count):
+            data[first + 8 * index] ^= 7
+        test.write_bytes(data)
+        program = cc(library.selftest, tmp_path / f"selftest{count}")
+        done = subprocess.run([program], check=False, capture_output=True, text=True)
+        assert (done.returncode == 0) == agrees, done.stdout
+        assert ("y: byte 0 is " in done.stdout) != agrees
+
+
 # What a "host_mapped" has beyond the others takes in an LSTM's states.
 @pytest.mark.parametrize(
     "library",
