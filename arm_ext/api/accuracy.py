@@ -36,7 +36,7 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.frontends.common.state import read_initial, with_states
-from arm_ext.frontends.load import is_exported_program, is_onnx, is_tflite, loading_torch
+from arm_ext.frontends.load import is_exported_program, is_onnx, is_tflite, loading_torch, trusted
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
 from arm_ext.frontends.onnx.functions import inline_model_functions
@@ -59,6 +59,7 @@ from arm_ext.quantization.layers import (
 )
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
+from arm_ext.quantization.quantize_model import float_onnx
 from arm_ext.quantization.samples import Data, read_samples, split_samples
 from arm_ext.quantization.session import TensorSession, leave_unlike_out
 from arm_ext.quantization.static import fold_into_convolutions
@@ -244,7 +245,15 @@ def _chain_of(
             "--against: name the float model that it was quantised from; only TFLite models and PyTorch programs work "
             "without it"
         )
+    if not isinstance(against, str | Path | onnx.ModelProto) or _has_other_format(against):
+        # `quantize` wrote the model from this one, by the same export.
+        against, _ = float_onnx(trusted(against) if trust else against, (shapes,))
     return _OnnxChain.read(model, against, shapes, values)
+
+
+def _has_other_format(model: str | Path | onnx.ModelProto) -> bool:
+    """Whether a model is a file that is not ONNX."""
+    return isinstance(model, str | Path) and Path(model).is_file() and not is_onnx(Path(model))
 
 
 def _is_torch(model: object) -> bool:
@@ -506,10 +515,10 @@ def _float(layer: QdqLayer, ours: Mapping[str, Array]) -> Array:
 
 def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
     """Return the ONNX model and its name."""
-    if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
+    if _has_other_format(model):
         raise UsageError(
-            f"{model}: accuracy compares an ONNX model in QDQ form with its float model, or TFLite models; "
-            "export the network to ONNX, and quantise it"
+            f"{model}: accuracy compares a quantised model (ONNX in QDQ form, TFLite, a program of PyTorch's) with "
+            "its float model; quantise this one by `arm-ext quantize`, which writes ONNX"
         )
     proto, name, _ = read_onnx(model)
     check_valid(proto, name)

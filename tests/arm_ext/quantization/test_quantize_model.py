@@ -207,6 +207,10 @@ def test_models_of_other_formats_are_quantised(
     assert node in {"", *(row.source for row in result.report.nodes)}
     # A bias is part of its convolution.
     assert not [kernel for kernel in kernels.values() if kernel.kernel == "broadcast_s8"]
+    # What quantize writes is compared with the file that it was made of, on any samples.
+    arm_ext.quantize(model, tmp_path / "samples.npz", tmp_path / "q.onnx")
+    report = arm_ext.accuracy(tmp_path / "q.onnx", model, tmp_path / "samples.npz")
+    assert report.outputs[0].integers.sqnr_db > 25
 
 
 def test_a_torch_model_is_written_as_onnx(tmp_path: Path):
