@@ -14,8 +14,8 @@ _LISTED, _NEAREST = 24, 5
 def node_of(name: str, nodes: Collection[str]) -> str | None:
     """Return the node that a user's name refers to: by its full name, a unique ending, or as the only node of a module.
 
-    "conv.0/conv2d", and "features.3.conv.0" as long as it has one node, mean "features.3.conv.0/conv2d". None if no
-    node is meant, or several are.
+    A name may be cut by "…", as tables print it. "conv.0/conv2d", and "features.3.conv.0" as long as it has one node,
+    mean "features.3.conv.0/conv2d". None if no node is meant, or several are.
     """
     if name in nodes:
         return name
@@ -24,7 +24,10 @@ def node_of(name: str, nodes: Collection[str]) -> str | None:
 
 
 def _meant(name: str, nodes: Iterable[str]) -> list[str]:
-    """Return the nodes whose name ends with the components `name`, or begins with it as a module."""
+    """Return the nodes whose name ends with the components `name`, begins with it as a module, or is cut to it."""
+    first, cut, last = name.partition("…")
+    if cut and (first or last):
+        return [node for node in nodes if node.startswith(first) and node.endswith(last)]
     ends = tuple(f"{mark}{name}" for mark in "/.:")
     return [node for node in nodes if name and (node.endswith(ends) or node.startswith(f"{name}/"))]
 

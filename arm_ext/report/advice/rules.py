@@ -135,8 +135,8 @@ def small_calls(subject: Subject) -> Iterator[AdviceFinding]:
             _sources(calls),
             f"most instructions run once in {_cost(calls)}: {_named(calls)}",
             _share(calls),
-            "merge these operators with their neighbours, or fold them into constants; `explain NODE` says why they "
-            "stand alone",
+            "merge these operators with their neighbours, or fold them into constants; `explain MODEL --node NODE` "
+            "says why they stand alone",
             change,
             _above_limits(calls, subject.profile),
             "what these calls take beyond the limit of their instructions",

@@ -37,4 +37,6 @@ def test_a_node_is_known_by_its_only_ending_or_module() -> None:
     assert node_of("Conv", NODES) == "/stem/Conv"
     assert node_of("features.13", NODES) == "features.13/add"
     assert [node_of(name, NODES) for name in ("add", "features.3", "onv2d", "")] == [None] * 4
+    assert node_of("features.3…conv2d", NODES) == node_of("…conv.0/conv2d", NODES) == NODES[0]
+    assert [node_of(name, NODES) for name in ("features…add", "…", "x…conv2d")] == [None] * 3
     assert near("add", NODES) == "several have such a name: features.13/add, features.3/add"
