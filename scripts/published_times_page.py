@@ -19,14 +19,20 @@ PAGE = ROOT / "docs" / "reference" / "published-times.md"
 HEAD = """\
 # Published times
 
-Nothing in this project was measured on a board. What `report.txt`, `bench` and `profile` tell of a time is an interval: the
-estimated cycles of the model at the clock of the board, from the smallest to the largest ratio of the core's rows below. A
-ratio is the published time, in cycles of the board's clock, over the cycles with caches that we estimate for the same
-runtime and network, one warm inference on one thread. So it holds what the estimate leaves out or has wrong, and what the
-board did while it was measured: prefetching, other programs, a clock that sank.
+Nothing in this project was measured on a board. What `report.txt`, `bench` and `profile` tell of a time is an interval:
+the estimated cycles of the model at the clock of the board, from the smallest to the largest ratio of the board's rows
+below, or of its core's where the board has none. A ratio is the published time in cycles of the board's clock over the
+cycles with caches that we estimate for the same runtime and network, one warm inference on one thread. So it holds what
+the estimate leaves out or has wrong, and what the board did while it was measured: prefetching, other programs, a clock
+that sank.
 
-The networks are those of ncnn's own benchmark, counted with a wheel of ncnn in the emulator as `bench --against` counts
-other runtimes; weights are zeros there and here. `scripts/published_times_page.py` writes this page.
+Boards of one core differ by 15 % to either side, and networks on one board by 5 to 10 %: what a line from L2 or memory
+costs is a matter of the board, and the estimate has one figure for all. Large weights read in a row are charged in
+full, though a board fetches them ahead, and have the smallest ratios.
+
+The networks are those of ncnn's own benchmark, counted with a wheel of ncnn near in date, in the emulator as
+`bench --against` counts other runtimes; weights are random there and zeros here. `scripts/published_times_page.py`
+writes this page.
 
 | Core | Board | MHz | Rows | Median | Smallest | Largest |
 |---|---|---|---|---|---|---|

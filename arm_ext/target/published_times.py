@@ -3,8 +3,8 @@
 
 Nothing here was measured on a board by us. Others have published times of one inference on one thread; the same
 runtimes and models were counted on our emulated board, and published_times.csv keeps for each the published cycles
-(time by clock) beside ours. The interval of a model on a board reaches from the smallest to the largest ratio of its
-core, times the model's own estimate.
+(time by clock) beside ours. The interval of a model on a board reaches from the smallest to the largest ratio of that
+board, or of its core where there are too few of the board, times the model's own estimate.
 """
 
 import csv
@@ -18,20 +18,20 @@ from pydantic import Field
 from arm_ext.common.json_record import ClosedRecord
 
 LEAST_ROWS = 3
-"""Published times of a core from which on an interval is given."""
+"""Published times of a board or core from which on an interval is given."""
 
 FORMULA_ERROR = 1.25
 """Ratio of a profile's cycles to those of a report, which formulas give; docs/evidence: 152 of 156 are within it."""
 
-CLOCKS = {
-    "raspberry-pi-4": 1800,
-    "raspberry-pi-5": 2400,
-    "graviton2": 2500,
-    "graviton3": 2600,
-    "graviton4": 2800,
+BOARDS = {
+    "raspberry-pi-4": ("Raspberry Pi 4", 1800),
+    "raspberry-pi-5": ("Raspberry Pi 5", 2400),
+    "graviton2": ("Graviton2", 2500),
+    "graviton3": ("Graviton3", 2600),
+    "graviton4": ("Graviton4", 2800),
 }
-"""Profile of a board → its clock in MHz: Raspberry Pi's documentation of processors (the Pi 4 since 2021), AWS's of
-instance types."""
+"""Profile of a board → its name in the table, and its clock in MHz, by Raspberry Pi's documentation of processors (the
+Pi 4 since 2021) and AWS's of instance types."""
 
 _LEAST_MS = 0.1
 """Shorter times are told in microseconds."""
@@ -95,7 +95,7 @@ def published_times() -> tuple[PublishedTime, ...]:
 
 
 def time_interval(profile: str, core: str, cycles: float, *, by_formula: bool) -> TimeInterval | None:
-    """Return the interval of a model's time; None unless the profile is a board's and the core has `LEAST_ROWS` times.
+    """Return the interval of a model's time; None unless the profile is a board's and there are `LEAST_ROWS` times.
 
     Args:
         profile: Name of the profile.
@@ -103,11 +103,15 @@ def time_interval(profile: str, core: str, cycles: float, *, by_formula: bool) -
         cycles: Estimated cycles with caches of one inference on one thread.
         by_formula: Whether the cycles are of formulas, before anything ran; the interval is wider then.
     """
-    ratios = [each.ratio for each in published_times() if each.core == core]
-    if profile not in CLOCKS or len(ratios) < LEAST_ROWS:
+    if profile not in BOARDS:
+        return None
+    board, clock = BOARDS[profile]
+    of_board = [each.ratio for each in published_times() if each.board == board]
+    of_core = [each.ratio for each in published_times() if each.core == core]
+    ratios = of_board if len(of_board) >= LEAST_ROWS else of_core
+    if len(ratios) < LEAST_ROWS:
         return None
     wider = FORMULA_ERROR if by_formula else 1.0
-    clock = CLOCKS[profile]
     ms = cycles / (clock * 1e3)
     return TimeInterval(
         board=profile,

@@ -3,7 +3,7 @@ import pytest
 
 from arm_ext.target import published_times as module
 from arm_ext.target.profiles import PROFILES
-from arm_ext.target.published_times import CLOCKS, PublishedTime, published_times, time_interval
+from arm_ext.target.published_times import BOARDS, PublishedTime, published_times, time_interval
 from schedules.cores import CORES
 
 
@@ -14,11 +14,11 @@ def test_rows_are_of_known_cores_and_told_with_their_sources() -> None:
         assert row.source
         # A ratio beyond these would be of another core, clock or model than the row says.
         assert 0.4 < row.ratio < 2.5, row
-    assert CLOCKS.keys() <= PROFILES.keys()
+    assert BOARDS.keys() <= PROFILES.keys()
 
 
-def row(core: str, ratio: float) -> PublishedTime:
-    return PublishedTime(core, "a board", 1000, "ncnn 1", "net", ratio, 1_000_000, "a page")
+def row(core: str, ratio: float, board: str = "a board") -> PublishedTime:
+    return PublishedTime(core, board, 1000, "ncnn 1", "net", ratio, 1_000_000, "a page")
 
 
 def test_an_interval_reaches_from_the_smallest_ratio_to_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +37,18 @@ def test_an_interval_reaches_from_the_smallest_ratio_to_the_largest(monkeypatch:
     assert wider is not None
     assert (wider.low_ms, wider.high_ms) == (pytest.approx(80 / 1.25), pytest.approx(110 * 1.25))
     assert wider.text().startswith("64 to 138 ms on ")
+
+
+def test_rows_of_the_board_itself_count_more_than_those_of_its_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [row("cortex-a76", ratio, "Raspberry Pi 5") for ratio in (0.8, 0.9, 1.0)]
+    monkeypatch.setattr(module, "published_times", lambda: (*own, row("cortex-a76", 1.5)))
+    found = time_interval("raspberry-pi-5", "cortex-a76", 2_400_000, by_formula=False)
+    assert found is not None
+    assert (found.low_ms, found.high_ms) == (pytest.approx(0.8), pytest.approx(1.0))
+    monkeypatch.setattr(module, "published_times", lambda: (*own[:2], row("cortex-a76", 1.5)))
+    found = time_interval("raspberry-pi-5", "cortex-a76", 2_400_000, by_formula=False)
+    assert found is not None
+    assert (found.low_ms, found.high_ms) == (pytest.approx(0.8), pytest.approx(1.5))
 
 
 @pytest.mark.parametrize(
