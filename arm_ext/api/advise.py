@@ -218,6 +218,8 @@ class _Advisor:
             planned = self.bench.plan(alternative.options)
         except Exception as error:
             return _failed(alternative, error), None
+        if self.present.report.has_control_flow():  # whose iterations the estimates do not count
+            return alternative, planned
         gain = predicted_gain(self.present.profile, self.present.report.calls, planned_calls(planned))
         found = alternative.model_copy(update={"predicted": gain})
         return (found, planned) if _is_worth_building(found) else (found, None)

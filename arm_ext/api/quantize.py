@@ -318,7 +318,7 @@ class _Kept:
     def _measured(
         self, made: onnx.ModelProto, other: onnx.ModelProto, nodes: Sequence[str], layers: int
     ) -> Remedy | None:
-        before, after = (_decibels(self.judge.noise(model)) for model in (made, other))
+        before, after = (_decibels(max(self.judge.noises(model))) for model in (made, other))
         if after - before < _LEAST_DB:
             return None
         metrics: list[float] = []

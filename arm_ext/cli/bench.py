@@ -14,7 +14,7 @@ from arm_ext.cli.model_options import given_options, plugin_option, value_option
 from arm_ext.cli.options import board_option, cores_option, json_option, shape_option, threads_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.cores import parse_cores
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.peers.comparison import Comparison
 from arm_ext.measure.threads import ThreadReport
@@ -105,6 +105,9 @@ def bench(
         click.echo("\n\n".join(f"{each.inputs}\n\n{_text(each.report)}" for each in report.buckets))
     else:
         click.echo(_text(report))
+    if isinstance(report, Comparison) and len(report.rows) == 1:
+        names = ", ".join(each.runtime for each in report.absent)
+        raise EnvError(f"nothing was compared with: {names} gave no counts")
 
 
 def _text(report: "Report") -> str:

@@ -154,10 +154,14 @@ class Judge:
         return Trial(raised, value, drop, self.holds(value, drop))
 
     def noise(self, model: Model) -> float:
-        """Return the power of the outputs' error divided by the power of the float model's outputs."""
+        """Return the sum of `noises`."""
+        return sum(self.noises(model))
+
+    def noises(self, model: Model) -> list[float]:
+        """Return the power of each output's error divided by the power of the float model's output."""
         ours = self._outputs(self.opened(model), self._seen)
         found = [error_of(ours[name], self.exact[name][self._seen]) for name in self._names]
-        return sum(each.noise / max(each.signal, _TINY) for each in found)
+        return [each.noise / max(each.signal, _TINY) for each in found]
 
     def _outputs(self, infer: Infer, places: Sequence[int] | None = None) -> Outputs:
         """Return the outputs for all samples, as consecutive steps; or for `places`, with the states in the feeds."""

@@ -206,6 +206,8 @@ class _Page:
         """Return the estimated cost of the complete model, as text."""
         npu, cycles = self.report.npu, sum(call.cycles_with_caches for call in self.on_cpu)
         said = f"{millions(cycles)} cycles with caches on one core, estimated"
+        if self.report.has_control_flow():
+            said += ", each branch and one iteration of each loop"
         if self.report.time is not None:
             said = f"{self.report.time.text()}; {said}"
         if npu is not None and npu.regions:

@@ -113,6 +113,10 @@ class CompileReport(JsonRecord):
         name = call.function.rpartition("/")[2]
         return next((region for region in regions if fallback_name(region.index) == name), None)
 
+    def has_control_flow(self) -> bool:
+        """Whether calls are in branches or loops, of which estimates count each branch and one iteration."""
+        return any(call.function and self.region_of(call) is None for call in self.calls)
+
     def source_nodes(self) -> SourceNodes:
         """Return the operators and costs of the source nodes."""
         macs = {node.source: round(node.mac_share * self.macs) for node in self.nodes}

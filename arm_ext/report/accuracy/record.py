@@ -309,7 +309,9 @@ class Remedy(ClosedRecord):
         description="Source nodes to leave in float, as --keep-float takes them, those that are already among them."
     )
     layers: int = Field(description="Number of layers that would be in float besides.")
-    before_db: float = Field(description="SQNR of all outputs as the model is, in dB, in float between QDQ.")
+    before_db: float = Field(
+        description="SQNR of the worst output as the model is, in dB, in float between QDQ."
+    )
     after_db: float = Field(description="The same with these nodes in float.")
     metric: str | None = Field(default=None, description="Name of the metric; null if there is none.")
     before: float | None = Field(default=None, description="Metric as the model is.")

@@ -85,7 +85,7 @@ def remedy(found: Remedy) -> list[str]:
     metric = "" if found.metric is None else f", {found.metric} {found.before:.4g} → {found.after:.4g}"
     gain = f"{found.before_db:.1f} → {found.after_db:.1f} dB{metric}"
     said = (
-        f"With {counted(found.layers, 'more layer')} in float the outputs have {gain}, "
+        f"With {counted(found.layers, 'more layer')} in float the worst output has {gain}, "
         f"for {100 * (found.cycles - 1):+.1f} % of cycles, estimated for {found.target}:"
     )
     return [*textwrap.wrap(said, _WIDTH), f"  --keep-float {','.join(found.nodes)}"]

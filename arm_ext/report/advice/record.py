@@ -38,7 +38,8 @@ class Alternative(ClosedRecord):
     predicted: float | None = Field(
         default=None,
         description="Share of the whole cost that it saves, by the estimates of the kernels that it would have, before "
-        "it is built; negative if it costs more.",
+        "it is built; negative if it costs more. Null for a model with branches or loops, whose estimates count one "
+        "iteration.",
     )
     status: Status = "not built"
     failure: Failure = Field(default="", description="Cause of the failure, if it could not be measured.")

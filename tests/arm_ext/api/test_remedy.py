@@ -65,7 +65,7 @@ def test_the_command_prints_an_option_to_paste(
     argv = ["quantize", str(uneven), "--data", str(tmp_path / "samples.npz"), "-o", str(tmp_path / "q.onnx")]
     assert cli.invoke(argv) == 0
     out = capsys.readouterr().out
-    assert "in float the outputs have" in " ".join(out.split())
+    assert "in float the worst output has" in " ".join(out.split())
     (option,) = [line.split() for line in out.splitlines() if line.startswith("  --keep-float ")]
     assert cli.invoke([*argv, *option]) == 0
 
