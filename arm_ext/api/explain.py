@@ -50,7 +50,8 @@ from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_fu
 from relay_passes.programs.control_flow import split
 from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Rule
-from relay_passes.rules.registry import PRODUCT_RULES, RULES
+from relay_passes.rules import subtract_to_add
+from relay_passes.rules.registry import PRODUCT_RULES, RULES, TIDY
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.cores import Core
@@ -276,6 +277,9 @@ class _Without:
         return report.model_copy(update={"saved": (without - self.cycles) / (self.cycles or 1)})
 
 
+_TIDYING = frozenset(rule.name for rule in (*TIDY, subtract_to_add.RULE))
+
+
 @dataclass(frozen=True)
 class Gain:
     """Upper bounds of a rewrite's gain: the cost of calls without products, which could be merged into other calls.
@@ -302,8 +306,15 @@ class Gain:
             saved = sorted(saved)[:-1]
         return sum(saved) / (sum(call.cycles_with_caches for call in self.calls) or 1)
 
-    def place(self, diagnostic: Diagnostic) -> Unapplied:
-        """Return a rejection, with the gain that the rule would have had without it."""
+    def place(self, rule: str, diagnostic: Diagnostic) -> Unapplied:
+        """Return a rejection, with the gain that the rule would have had without it.
+
+        A rule that only tidies has none: where a call does something, no change of the model lets it go.
+        """
+        if rule in _TIDYING:
+            return Unapplied(
+                diagnostic=diagnostic, anchor=self.nodes.anchor(diagnostic.others or diagnostic.nodes)
+            )
         nodes, others = diagnostic.nodes, diagnostic.others
         gain = 0.0 if self.has_products(others) else self.of((*nodes, *others))
         return Unapplied(diagnostic=diagnostic, anchor=self.nodes.anchor(others or nodes), gain=gain)
@@ -452,6 +463,6 @@ def _report(name: str, definition: str, explanation: Explanation | None, gain: G
         effect=effect,
         definition=definition,
         applied=explanation.applied,
-        rejected=tuple(map(gain.place, explanation.rejected)),
-        near_misses=tuple(map(gain.place, explanation.near_misses)),
+        rejected=tuple(gain.place(name, each) for each in explanation.rejected),
+        near_misses=tuple(gain.place(name, each) for each in explanation.near_misses),
     )

@@ -167,5 +167,10 @@ class QdqConverter(Access):
             shape = tuple(f if s < 0 else size for f, s, size in zip(found, signature, shape, strict=True))
         if is_complex(tensor):
             shape = (*shape, 2)
-        if (declared := str(relax.TensorType(shape, dtype))) != str(variable.ty):
-            raise ModelError(f"its result would be {variable.ty}, but the model declares {declared}")
+        if str(relax.TensorType(shape, dtype)) != str(variable.ty):
+            own, kind = static_shape(variable), variable.ty.dtype
+            raise ModelError(
+                f"its result has the type {kind}[{', '.join(map(str, own or ()))}], but the file declares "
+                f"{dtype}[{', '.join(map(str, shape))}], which LiteRT ignores: convert the model again, "
+                "or write the tensor's own shape into the file"
+            )
