@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ class OpenPoints:
             the other points are not known yet.
         constants: Integer inputs of one element, mostly settings such as a sampling rate, which `value` makes
             constants: each as "name int64[1]".
-        states: Input → the one output of its shape and type; an input is a state if that output is its next value.
+        states: Input → the output of its shape and type, of several the one of the most similar name; an input is a
+            state if that output is its next value.
     """
 
     shapes: Mapping[str, Sequence[int | str]]
@@ -68,9 +70,22 @@ def open_points(
     states: dict[str, str] = {}
     for spec in imported.inputs:
         alike = [out.name for out in imported.outputs if (out.shape, out.dtype) == (spec.shape, spec.dtype)]
-        if len(alike) == 1 and len(imported.inputs) > 1 and spec.name not in {*kept, *constants}:
-            states[spec.name] = alike[0]
+        next_value = _nearest(spec.name, alike)
+        if next_value and len(imported.inputs) > 1 and spec.name not in {*kept, *constants}:
+            states[spec.name] = next_value
     return OpenPoints({}, constants, states)
+
+
+def _nearest(name: str, alike: Sequence[str]) -> str:
+    """Return the only output, or the only one of several that begins as long as `name` does: hN of h0; "" if none."""
+    if len(alike) == 1:
+        return alike[0]
+    common = [
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
+        for other in alike
+    ]
+    longest = max(common, default=0)
+    return alike[common.index(longest)] if longest and common.count(longest) == 1 else ""
 
 
 def refuse_existing(model: Path, *, force: bool) -> None:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
 from arm_ext import cli
+from arm_ext.api.init import _nearest
 
 
 @pytest.fixture
@@ -52,6 +53,23 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     monkeypatch.setattr(
         "sys.stdin", io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "found"),
+    [
+        ("h", ["next"], "next"),
+        ("h0", ["hN", "cN"], "hN"),
+        ("past_key", ["y", "present_key", "past_out"], "past_out"),
+        ("state", ["a", "b"], ""),
+        ("s", ["s1", "s2"], ""),
+        ("h", [], ""),
+    ],
+)
+def test_of_several_outputs_alike_the_next_value_has_the_nearest_name(
+    name: str, alike: list[str], found: str
+) -> None:
+    assert _nearest(name, alike) == found
 
 
 def test_answers_are_kept_and_read_by_all_commands(
