@@ -38,6 +38,12 @@ _Write = Callable[["_Writer", Call], "str | list[str]"]
 """Writer of a call's nodes; returns the name of its result, or of each field of a tuple."""
 
 
+_CONTROL = frozenset(
+    {"if", "cond", "case", "while", "while_loop", "scan", "loop", "map_impl", "associative_scan"}
+)
+"""Operators of control flow, without their dialect, in lower case."""
+
+
 def to_onnx(model: ImportedModel) -> onnx.ModelProto:
     """Return a model as ONNX, with inputs, outputs and node names of the source.
 
@@ -48,7 +54,13 @@ def to_onnx(model: ImportedModel) -> onnx.ModelProto:
         ModelError: It has control flow, or operators that ONNX lacks; the message names their nodes.
     """
     if has_control_flow(model.mod):
-        raise ModelError(f"{model.name}: has branches or loops, which are not written as ONNX")
+        found = [
+            f"{op} '{name}'" for name, op in model.nodes.items() if op.rpartition(".")[2].lower() in _CONTROL
+        ]
+        at = f" ({', '.join(found[:3])}{', …' if len(found) > 3 else ''})" if found else ""
+        raise ModelError(
+            f"{model.name}: has branches or loops{at}, which are not written as ONNX: unroll them before the export"
+        )
     main = canonicalize(model.mod)["main"]
     bindings = bindings_of(main)
     writer = _Writer(bindings)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.cli import invoke
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package import REPORT_JSON, REPORT_TEXT, load_package
@@ -211,6 +212,21 @@ def test_models_of_other_formats_are_quantised(
     arm_ext.quantize(model, tmp_path / "samples.npz", tmp_path / "q.onnx")
     report = arm_ext.accuracy(tmp_path / "q.onnx", model, tmp_path / "samples.npz")
     assert report.outputs[0].integers.sqnr_db > 25
+
+
+def test_a_loop_that_is_not_written_as_onnx_is_named(tmp_path: Path):
+    def grow(x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(lambda s: jnp.sum(s) < 100, lambda s: 2 * s + 1, x)
+
+    model = tmp_path / "net.mlir"
+    model.write_bytes(text(grow, [np.zeros((1, 16), np.float32)]))
+    np.savez(
+        tmp_path / "samples.npz", **{import_model(model).inputs[0].name: np.zeros((2, 1, 16), np.float32)}
+    )
+    with pytest.raises(
+        ModelError, match=r"loops \(stablehlo.while '.*'\), which are not written as ONNX: unroll"
+    ):
+        arm_ext.quantize(model, tmp_path / "samples.npz", tmp_path / "q.onnx")
 
 
 def test_a_torch_model_is_written_as_onnx(tmp_path: Path):
