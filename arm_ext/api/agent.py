@@ -26,7 +26,7 @@ Sizes = Mapping[str, Sequence[int]]
 INSTRUCTIONS = """\
 Compile models (ONNX, TFLite, StableHLO, .pt2) for 64-bit Arm Linux, check them, and tell what costs and what helps.
 Begin with `compile`, then `check` the package. Speed is of an emulator and of models: instructions are exact, cycles
-are estimates for one core. Never present either as milliseconds or as measured on a board."""
+are estimates for one core. Never turn either into milliseconds, and never call them measured on a board."""
 
 _MOST = 10
 """Rows of a list in an answer; files and the other verbs have all."""
