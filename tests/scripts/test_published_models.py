@@ -62,6 +62,36 @@ def test_a_record_tells_of_a_model_that_is_here_or_why_there_is_none(
     assert not lost.compared
 
 
+@pytest.mark.long
+def test_the_catalogue_has_what_was_counted_and_why_a_model_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    data, rows = digits.model_path().read_bytes(), []
+    for content in (data, b"none"):
+        model = Published("pip:numbers==1.0", "numbers/digits.onnx", hashlib.sha256(content).hexdigest())
+        path = tmp_path / f"{model.sha256[:8]}-digits.onnx"
+        path.write_bytes(content)
+        file = published_models.kept(model, tmp_path, "raspberry-pi-5")
+        rows.append(
+            (
+                model,
+                published_models.measure(
+                    model, path, file, "raspberry-pi-5", parts=("catalogue",), again=False
+                ),
+            )
+        )
+    (_, found), (_, refused) = rows
+    assert found.executed > 10_000
+    assert found.before == pytest.approx(found.after, rel=0.5)
+    assert found.distance is not None
+    assert found.distance < 0.1
+    assert 0 < found.interval[0] < found.interval[1]
+    assert refused.failure.startswith("error: ")
+    written = published_models.page(rows, "raspberry-pi-5")
+    assert "| pip numbers==1.0 | `arm-ext compile digits.onnx --target raspberry-pi-5` | 0.0" in written
+
+
 def test_the_ranking_lists_kernels_by_their_share_of_a_model():
     small = Record(generic=[("Pad 1x4 float32", 30.0), ("Sin 1x4 float32", 1.0)], cycles=100.0)
     large = Record(generic=[("Pow 1x9 float32", 200.0)], cycles=1000.0)

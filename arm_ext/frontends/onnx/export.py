@@ -54,10 +54,10 @@ def to_onnx(model: ImportedModel) -> onnx.ModelProto:
         ModelError: It has control flow, or operators that ONNX lacks; the message names their nodes.
     """
     if has_control_flow(model.mod):
-        found = [
+        control = [
             f"{op} '{name}'" for name, op in model.nodes.items() if op.rpartition(".")[2].lower() in _CONTROL
         ]
-        at = f" ({', '.join(found[:3])}{', …' if len(found) > 3 else ''})" if found else ""
+        at = f" ({', '.join(control[:3])}{', …' if len(control) > 3 else ''})" if control else ""
         raise ModelError(
             f"{model.name}: has branches or loops{at}, which are not written as ONNX: unroll them before the export"
         )
