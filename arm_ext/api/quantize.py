@@ -234,6 +234,11 @@ def quantize(
     chosen = ((), (), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes, mixed.float16_nodes)
     made = quantizer.quantized(fixed, *chosen)
     if mixed is not None and not any(node.op_type == DEQUANTIZE for node in made.graph.node):
+        if mixed.complete and len(mixed.choices) == 1:  # none is cheaper, and so not all int8 either
+            raise ModelError(
+                f"{source.stem}: the float model is the fastest by the estimates for {target}; compile it as it is, or "
+                "quantise it for its size, without --max-drop"
+            )
         raise ModelError(
             f"{source.stem}: {mixed.bound} holds only with all {len(mixed.layers)} layers in float, which leaves "
             "nothing to quantise; "

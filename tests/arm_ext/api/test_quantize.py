@@ -297,13 +297,23 @@ def test_a_search_that_is_interrupted_writes_the_best_choice_so_far(
     interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Pool.map", 3)
     interrupt(monkeypatch, "arm_ext.api.mixed_precision.estimate", 4)
     interrupt(monkeypatch, "arm_ext.api.quantize.accuracy", 0)
-    bound = ["--metric", "cosine", "--max-drop", "1%", "--target", "cortex-a53"]
+    bound = ["--metric", "cosine", "--max-drop", "1%", "--target", "cortex-a76"]
     assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound]) == 0
     said = capsys.readouterr().out
     assert said.startswith("mixed: not compared with uneven: interrupted\n\nFor cosine at most 1 % worse")
     assert "(stopped before the search came to its end)" in " ".join(said.split())
     assert "\n*  " in said
     assert any(node.op_type == "DequantizeLinear" for node in onnx.load("mixed.onnx").graph.node)
+
+
+def test_a_float_model_that_is_the_fastest_is_left_as_it_is(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    bound = ["--metric", "cosine", "--max-drop", "1%", "--target", "cortex-a53"]
+    assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound]) == 1
+    assert "the float model is the fastest by the estimates for cortex-a53" in capsys.readouterr().err
+    assert not Path("mixed.onnx").exists()
 
 
 def test_a_search_that_is_interrupted_before_its_first_choice_writes_nothing(
