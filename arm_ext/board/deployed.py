@@ -80,6 +80,7 @@ class _Ssh:
         self._control = Path(tempfile.mkdtemp(prefix="arm-ext-ssh-"))
 
     def start(self, script: str) -> list[str]:
+        """Return the command that runs a shell script on the board, with the command's standard input."""
         options = [word for option in _SSH for word in ("-o", option)]
         control = ["-o", "ControlMaster=yes", "-S", str(self._control / "socket")]
         return ["ssh", "-T", *options, *control, self._destination, f"sh -c {shlex.quote(script)}"]
@@ -106,11 +107,12 @@ class _Ssh:
         return ""
 
     def close(self) -> None:
+        """Remove the socket by which commands share the connection."""
         shutil.rmtree(self._control, ignore_errors=True)
 
 
 class _Adb:
-    """Commands of adb for one device."""
+    """Commands of adb for one device, as `_Ssh` has them for a board."""
 
     tool = "adb"
     android = True
@@ -121,6 +123,7 @@ class _Adb:
         self._forwarded = 0
 
     def start(self, script: str) -> list[str]:
+        """Return the command that runs a shell script on the device, with the command's standard input."""
         return [*self._adb, "shell", "-T", f"sh -c {shlex.quote(script)}"]
 
     def forward(self, port: int) -> int:
@@ -140,6 +143,7 @@ class _Adb:
         return ""
 
     def close(self) -> None:
+        """End the forwarding, which adb's own server would keep."""
         if self._forwarded:
             with suppress(EnvError):
                 _run([*self._adb, "forward", "--remove", f"tcp:{self._forwarded}"])
@@ -177,12 +181,13 @@ class DeployedBoard(Board):
             "bytes": len(archive),
             "server": _server_command(self._key, threads, cores, android=self._reach.android),
         }
+        self._process = ServerProcess(lambda _folder: self._reach.start(script), {})
         try:
-            self._process = ServerProcess(lambda _folder: self._reach.start(script), {})
             self._process.send(archive)
             served = int(self._process.wait_for(_ready, _START_SECONDS))
             self._port = self._reach.forward(served)
         except EnvError as error:
+            self._process.close()
             self._reach.close()
             advice = self._reach.explain(str(error))
             raise EnvError(
