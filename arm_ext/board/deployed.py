@@ -7,7 +7,6 @@ port. It ends and removes its files when the connection that started it closes, 
 """
 
 import io
-import os
 import re
 import secrets
 import shlex
@@ -242,10 +241,23 @@ def _archive(*, android: bool) -> bytes:
         for path in [*runtime.glob("*.so"), *root.glob("*.dist-info/METADATA")]:
             archive.add(path, str(path.relative_to(root)))
         if android:
-            libraries = emulator()[1] / "lib"
             for name in (*_GLIBC, _CXX):
-                archive.add(Path(os.path.realpath(libraries / name)), f"glibc/{name}")
+                archive.add(_library(name), f"glibc/{name}")
     return written.getvalue()
+
+
+def _library(name: str) -> Path:
+    """Return the path of a library of the arm64 glibc that the emulated board uses.
+
+    Raises:
+        EnvError: It is not installed.
+    """
+    root = emulator()[1]
+    # On an arm64 machine the root is its own, where Debian keeps libraries by architecture.
+    for folder in ("lib", "lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu"):
+        if (found := root / folder / name).exists():
+            return found.resolve()
+    raise EnvError(f"a board behind adb needs {name} for arm64, which is not below {root}")
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

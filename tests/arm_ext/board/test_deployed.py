@@ -17,6 +17,7 @@ import pytest
 from arm_ext import cli
 from arm_ext.board import conditions, deployed, open_board
 from arm_ext.board.spec import parse_spec
+from arm_ext.board.virtual import emulator
 from arm_ext.common.errors import EnvError
 from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS
 from tests.arm_ext.board.processes import eventually
@@ -57,8 +58,8 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "board").mkdir()
     for key in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
-    emulator = "qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=tvm/lib"
-    replaced = f"s#\\./board_server#{emulator} ./board_server#; s#sh -c#eval#"
+    command = f"qemu-aarch64 -L {emulator()[1]} -E LD_LIBRARY_PATH=tvm/lib"
+    replaced = f"s#\\./board_server#{command} ./board_server#; s#sh -c#eval#"
     server = f'set -- "$(printf %s "$SSH_ORIGINAL_COMMAND" | sed {shlex.quote(replaced)})"'
     forced = write_program(folder / "forced", _EMULATED % {"board": folder / "board", "server": server})
     with socket.create_server(("127.0.0.1", 0)) as free:
