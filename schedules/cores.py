@@ -201,7 +201,7 @@ _CORES = (
         vector_pipes=1,
         # In LLVM's model of the A53 results are written in order, and any instruction behind an FMLA waits for its 10
         # cycles: 12 FMLA with five additions between them take 42, and 8.5 in the model of the A55. Cycles of published
-        # times on two boards are 0.25 to 1.10 of the former's, by dtype, and 0.81 to 1.26 of the latter's.
+        # times on two boards are 0.25 to 1.10 of the A53 model's cycles, by dtype, and 0.81 to 1.26 of the A55 model's.
         mca_cpu="cortex-a55",
         source="TRM DDI 0500: in order, dual issue; two vector pipes of 64 bits",
         in_order=True,

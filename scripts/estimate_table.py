@@ -39,7 +39,7 @@ class Row:
 
     @property
     def cycles(self) -> int:
-        """Cycles that the profile counted, with those of the caches."""
+        """Cycles with caches of the profile."""
         assert self.profiled.counts is not None
         return self.profiled.counts.cycles_with_caches
 

@@ -245,15 +245,9 @@ def _chain_of(
             "--against: name the float model that it was quantised from; only TFLite models and PyTorch programs work "
             "without it"
         )
-    if not isinstance(against, str | Path | onnx.ModelProto) or _has_other_format(against):
-        # `quantize` wrote the model from this one, by the same export.
-        against, _ = float_onnx(trusted(against) if trust else against, (shapes,))
-    return _OnnxChain.read(model, against, shapes, values)
-
-
-def _has_other_format(model: str | Path | onnx.ModelProto) -> bool:
-    """Whether a model is a file that is not ONNX."""
-    return isinstance(model, str | Path) and Path(model).is_file() and not is_onnx(Path(model))
+    # `quantize` writes the ONNX model from a float model of another format by the same export.
+    source, _ = float_onnx(trusted(against) if trust else against, (shapes,))
+    return _OnnxChain.read(model, source, shapes, values)
 
 
 def _is_torch(model: object) -> bool:
@@ -515,7 +509,7 @@ def _float(layer: QdqLayer, ours: Mapping[str, Array]) -> Array:
 
 def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
     """Return the ONNX model and its name."""
-    if _has_other_format(model):
+    if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
         raise UsageError(
             f"{model}: accuracy compares a quantised model (ONNX in QDQ form, TFLite, a program of PyTorch's) with "
             "its float model; quantise this one by `arm-ext quantize`, which writes ONNX"

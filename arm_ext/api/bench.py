@@ -20,7 +20,7 @@ from arm_ext.measure.threads import ThreadReport, thread_report
 from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
 from arm_ext.package import AnyPackage, Package, package_of
 from arm_ext.shapes.given import Given, static_shapes
-from arm_ext.target.published_times import time_interval
+from arm_ext.target.published_times import TimeInterval, time_interval
 from schedules.cores import CORES, Core
 
 Report = CountReport | ThreadReport | TimeReport
@@ -107,8 +107,7 @@ def _measure(pkg: Package, board: str, threads: int | None, cores: Sequence[int]
     check_cores(board, cores)
     check_threads(board, threads)
     virtual = parse_spec(board).kind == "virtual"
-    if virtual and (threads or 1) > 1:
-        assert threads is not None
+    if virtual and threads is not None and threads > 1:
         trace, npu = traced(pkg, board, threads=threads)
         return thread_report(trace, threads).model_copy(update={"npu": npu})
     if virtual:
@@ -136,8 +135,14 @@ def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
     manifest = package.manifest
     trace, npu = traced(package, board, caches=(core.l1d.size, core.l2.size))
     counts = profile(trace, core, mca, macs=manifest.macs)
-    time = time_interval(manifest.target.profile, core.name, counts.cycles_with_caches, by_formula=False)
-    return counts.model_copy(update={"npu": npu, "time": None if package.has_npu_regions else time})
+    return counts.model_copy(update={"npu": npu, "time": time_of(package, core, counts.cycles_with_caches)})
+
+
+def time_of(package: Package, core: Core, cycles: float) -> TimeInterval | None:
+    """Return the time on the package's board for counted cycles with caches; None for a package with NPU regions."""
+    if package.has_npu_regions:
+        return None
+    return time_interval(package.manifest.target.profile, core.name, cycles, by_formula=False)
 
 
 def traced(

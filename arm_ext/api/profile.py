@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from arm_ext.api.arguments import check_type, refuse_compiled
-from arm_ext.api.bench import bound_inputs, core_of, traced, views_of
+from arm_ext.api.bench import bound_inputs, core_of, time_of, traced, views_of
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.options import Options, gathered
 from arm_ext.board import Board, LoadedModel, check_cores, check_threads, conditions, open_board
@@ -47,7 +47,6 @@ from arm_ext.report.profile.record import (
 )
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, static_shapes
-from arm_ext.target.published_times import time_interval
 from schedules.cores import Core
 from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE, MEMORY_BYTES_PER_CYCLE
 
@@ -264,7 +263,7 @@ def _of_counts(
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
     around = [cost for cost in costs if not cost.symbol]
     around_cycles = sum(cost.cycles for cost in around)
-    time = time_interval(package.manifest.target.profile, core.name, whole, by_formula=False)
+    time = time_of(package, core, whole)
     return ProfileReport(
         kind="counts",
         **_of_package(package, report, board),
@@ -282,7 +281,7 @@ def _of_counts(
         ),
         limits=_limits(own, core),
         conditions={
-            **({} if time is None or package.has_npu_regions else {"time": time.text()}),
+            **({} if time is None else {"time": time.text()}),
             "cycle model": f"{core.mca_cpu} of llvm-mca {mca.version}",
         },
         npu=npu,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.arguments import check_type
-from arm_ext.board import check_threads, open_board
+from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
 from arm_ext.common.distance import Distance, distance, says_nothing
@@ -33,7 +33,6 @@ def on_board(
         UsageError: Threads are given for a board that has its own number of them.
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
-    check_threads(board, threads)
     manifest = package.manifest
     target = manifest.target
     with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu, threads=threads) as opened:

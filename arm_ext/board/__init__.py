@@ -25,10 +25,10 @@ def check_cores(spec: str, cores: Sequence[int]) -> None:
     Raises:
         UsageError: The board cannot choose cores.
     """
-    kind = parse_spec(spec).kind
-    if cores and kind == "virtual":
+    parsed = parse_spec(spec)
+    if cores and parsed.kind == "virtual":
         raise UsageError("--cores: a virtual board counts instructions and has no cores to choose from")
-    if cores and kind not in ("local", "ssh", "adb"):
+    if cores and not parsed.starts_server:
         raise UsageError(
             f"--cores: the server of board {spec} is not started here; start it on these cores: "
             f"taskset -c {cores_text(cores)} python -m tvm.exec.rpc_server"
@@ -41,7 +41,7 @@ def check_threads(spec: str, threads: int | None) -> None:
     Raises:
         UsageError: The board's server is not started here.
     """
-    if threads is not None and parse_spec(spec).kind in ("remote", "tracker"):
+    if threads is not None and not parse_spec(spec).starts_server:
         raise UsageError(
             f"--threads: the server of board {spec} is not started here; start it with TVM_NUM_THREADS={threads} in "
             "its environment"
@@ -75,12 +75,13 @@ def open_board(
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:
-        UsageError: `spec` names no board, or one that cannot count.
+        UsageError: `spec` names no board, or one that cannot count or has its own number of threads or cores.
         EnvError: This machine lacks what the board needs, or a board behind ssh or adb is out of reach. Boards at an
             address are only contacted when they are used.
     """
     parsed = parse_spec(spec)
     check_cores(spec, cores)
+    check_threads(spec, threads)
     if parsed.kind == "virtual":
         cpu = emulated_cpu(parsed.cpu, profile, profile_cpu)
         return VirtualBoard(

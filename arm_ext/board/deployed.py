@@ -7,7 +7,6 @@ port. It ends and removes its files when the connection that started it closes, 
 """
 
 import io
-import re
 import secrets
 import shlex
 import shutil
@@ -20,10 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from arm_ext.board.base import Board
-from arm_ext.board.process import ServerProcess
+from arm_ext.board.process import ServerProcess, thread_environment
 from arm_ext.board.session import BoardLostError, BoardSession, ServerAddress
 from arm_ext.board.spec import BoardSpec
-from arm_ext.board.virtual import emulator
+from arm_ext.board.virtual import emulator, served_port
 from arm_ext.common.cores import cores_text
 from arm_ext.common.errors import EnvError
 from arm_ext.native.build import board_server, runtime_libs
@@ -42,16 +41,20 @@ _SSH = (
     "ServerAliveCountMax=3",
     "ControlPersist=no",
 )
-"""Options of ssh: it asks nothing, since its questions would be lost, and notices a board that has lost its network."""
+"""Options of ssh: no questions, which no user would see, and an end of the connection when the board is lost."""
 
-_GLIBC = ("ld-linux-aarch64.so.1", "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.so.1")
-_LOADER, *_ = _GLIBC
-_CXX = "libstdc++.so.6"
+_LOADER = "ld-linux-aarch64.so.1"
+_LIBRARIES = (
+    *(_LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"),
+    *("libgcc_s.so.1", "libstdc++.so.6"),
+)
+"""Libraries that the server needs and Android does not have."""
+
 _ANDROID_FOLDER = "/data/local/tmp"
-"""Android's folder for programs of a developer."""
+"""Folder of an Android device in which adb may write and run programs."""
 
-# Positional parameters: parent folder or "", bytes of the archive, the server's command line.
-# The archive comes first on standard input; the rest of it is the pipe whose end ends the server.
+# Fields: the parent folder or "", the size of the archive in bytes, the server's command line. Standard input begins
+# with the archive; afterwards it stays open, and the server stops when it is closed.
 _SCRIPT = """
 case "$(uname -s) $(uname -m)" in
 "Linux aarch64") ;;
@@ -68,7 +71,7 @@ export TMPDIR="$folder/work"
 
 
 class _Ssh:
-    """Commands of ssh for one board; the connection of `start` carries the others."""
+    """ssh commands for one board; all of them share the connection of `start`."""
 
     tool = "ssh"
     android = False
@@ -111,7 +114,7 @@ class _Ssh:
 
 
 class _Adb:
-    """Commands of adb for one device, as `_Ssh` has them for a board."""
+    """adb commands for one device, with the interface of `_Ssh`."""
 
     tool = "adb"
     android = True
@@ -142,14 +145,14 @@ class _Adb:
         return ""
 
     def close(self) -> None:
-        """End the forwarding, which adb's own server would keep."""
+        """Remove the port forwarding, which adb keeps after a command ends."""
         if self._forwarded:
             with suppress(EnvError):
                 _run([*self._adb, "forward", "--remove", f"tcp:{self._forwarded}"])
 
 
 class DeployedBoard(Board):
-    """A board whose server this object starts there by ssh or adb, and ends."""
+    """A board behind ssh or adb; this object copies the RPC server to the board, starts it and stops it."""
 
     machines = ("aarch64",)
 
@@ -183,7 +186,7 @@ class DeployedBoard(Board):
         self._process = ServerProcess(lambda _folder: self._reach.start(script), {})
         try:
             self._process.send(archive)
-            served = int(self._process.wait_for(_ready, _START_SECONDS))
+            served = int(self._process.wait_for(served_port, _START_SECONDS))
             self._port = self._reach.forward(served)
         except EnvError as error:
             self._process.close()
@@ -214,14 +217,10 @@ def _server_command(key: str, threads: int | None, cores: Sequence[int], *, andr
     server = "./board_server"
     if android:
         server = f'./glibc/{_LOADER} --library-path "$PWD/glibc:$PWD/tvm/lib" {server}'
-    environment = ['LD_LIBRARY_PATH="$PWD/tvm/lib"']
+    threading = [f"{name}={value}" for name, value in thread_environment(threads, cores).items()]
+    environment = ['LD_LIBRARY_PATH="$PWD/tvm/lib"', *threading]
     if cores:
-        environment.append(
-            "TVM_BIND_THREADS=0"
-        )  # otherwise TVM's threads would bind themselves to cores of its choice
         server = f"taskset {_mask(cores) if android else f'-c {cores_text(cores)}'} {server}"
-    if number := threads or len(cores):
-        environment.append(f"TVM_NUM_THREADS={number}")
     return f'{" ".join(environment)} {server} --work "$PWD/work" --key {key}'
 
 
@@ -241,7 +240,7 @@ def _archive(*, android: bool) -> bytes:
         for path in [*runtime.glob("*.so"), *root.glob("*.dist-info/METADATA")]:
             archive.add(path, str(path.relative_to(root)))
         if android:
-            for name in (*_GLIBC, _CXX):
+            for name in _LIBRARIES:
                 archive.add(_library(name), f"glibc/{name}")
     return written.getvalue()
 
@@ -253,7 +252,7 @@ def _library(name: str) -> Path:
         EnvError: It is not installed.
     """
     root = emulator()[1]
-    # On an arm64 machine the root is its own, where Debian keeps libraries by architecture.
+    # On an arm64 machine, `root` is /, where Debian keeps libraries in a folder named after the architecture.
     for folder in ("lib", "lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu"):
         if (found := root / folder / name).exists():
             return found.resolve()
@@ -272,8 +271,3 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         )
     except subprocess.TimeoutExpired as error:
         raise EnvError(f"{command[0]} took longer than {_FORWARD_SECONDS} s") from error
-
-
-def _ready(log: str) -> str | None:
-    match = re.search(r"^READY (\d+)\r?$", log, re.MULTILINE)
-    return match and match[1]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from time import monotonic, sleep
 
 from arm_ext.board.base import Board
-from arm_ext.board.process import ServerProcess, guarded
+from arm_ext.board.process import ServerProcess, guarded, thread_environment
 from arm_ext.board.session import BoardSession, ServerAddress
 from arm_ext.common.cores import cores_text
 from arm_ext.common.errors import EnvError, UsageError
@@ -99,15 +99,11 @@ def _start(cores: Sequence[int], threads: int | None) -> tuple[ServerProcess, in
     first = random.choice(_PORTS)
     # With -P, Python imports no modules from the working folder.
     server = [sys.executable, "-P", "-c", _SERVE, str(first), str(first + _PORTS.step)]
-    env = {} if threads is None else {"TVM_NUM_THREADS": str(threads)}
+    env = thread_environment(threads, cores)
+    if threads is None and "TVM_NUM_THREADS" in os.environ:  # the server inherits it
+        env.pop("TVM_NUM_THREADS", None)
     if cores:
         server = [sys.executable, "-P", "-c", _PIN, ",".join(map(str, cores)), *server]
-        # Otherwise TVM's threads would bind themselves to cores of TVM's choice.
-        env = {
-            "TVM_BIND_THREADS": "0",
-            "TVM_NUM_THREADS": os.environ.get("TVM_NUM_THREADS", str(len(cores))),
-            **env,
-        }
     process = ServerProcess(lambda _folder: guarded(server), env)
     try:
         return process, int(process.wait_for(_bound, _START_SECONDS))

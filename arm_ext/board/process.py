@@ -107,6 +107,14 @@ class ServerProcess:
         self._stop()
 
 
+def thread_environment(threads: int | None, cores: Sequence[int]) -> dict[str, str]:
+    """Return the environment of a server whose runtime has this number of threads, or one for each of the cores."""
+    # Without TVM_BIND_THREADS=0, TVM's threads would bind themselves to cores of TVM's choice.
+    env = {"TVM_BIND_THREADS": "0"} if cores else {}
+    number = threads or len(cores)
+    return env | ({"TVM_NUM_THREADS": str(number)} if number else {})
+
+
 def guarded(command: Sequence[str]) -> list[str]:
     """Return the command line that runs `command`, which does not watch its standard input, in a `ServerProcess`."""
     return ["/bin/sh", "-c", _GUARD, "sh", *command]

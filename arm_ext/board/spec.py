@@ -44,6 +44,11 @@ class BoardSpec:
     key: str = ""
     folder: str = ""
 
+    @property
+    def starts_server(self) -> bool:
+        """Whether opening the board starts its server, so that its cores and threads can be chosen."""
+        return self.kind not in ("remote", "tracker")
+
 
 def parse_spec(spec: str) -> BoardSpec:
     """Parse "virtual[:cpu]", "local", "ssh://host[/folder]", "adb[:serial]", "host:port" or "tracker-host:port/key".

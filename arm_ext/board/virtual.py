@@ -110,7 +110,7 @@ class VirtualServer:
         self.folder = self._process.folder
         self.dump = self._process.folder / "dump" if counting else None
         try:
-            self.port = int(self._process.wait_for(_ready, _START_SECONDS))
+            self.port = int(self._process.wait_for(served_port, _START_SECONDS))
         except EnvError as error:
             raise _explain(str(error), cpu, qemu) from error
 
@@ -224,7 +224,8 @@ def _address(host: str) -> str:
         raise EnvError(f"no host is named {host!r} ({error.strerror})") from error
 
 
-def _ready(log: str) -> str | None:
+def served_port(log: str) -> str | None:
+    """Return the port that a server's log names once the server listens; None before."""
     match = re.search(r"^READY (\d+)$", log, re.MULTILINE)
     return match and match[1]
 

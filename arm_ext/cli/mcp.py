@@ -60,7 +60,7 @@ def _telling(tool: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return tool(*args, **kwargs)
         except ArmExtError as error:
-            # An agent gives arguments, as a Python program does, and no options.
+            # Error messages name Python arguments, which an agent can set, instead of command-line options.
             raise ToolError(in_python(str(error))) from error
 
     return called

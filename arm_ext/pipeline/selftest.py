@@ -57,8 +57,8 @@ _INTEGER = Check(
 )
 # If a value near a tie is rounded to the other side, it differs by a complete step, and so do all later values.
 _MIXED_BOUND = 0.1
-# Share of an argument of the maximum, and the like, that narrow types may decide otherwise: of a segmentation net with
-# int8 or binary16 layers 0.006 to 0.018 % of the pixels were.
+# Largest share of the elements of an integer output, such as an argmax, that rounding in narrow types may change: in a
+# segmentation net with int8 or binary16 layers, 0.006 to 0.018 % of the pixels changed.
 _MIXED_DIFFERING = 0.01
 
 # Float kernels that are large, and slow on a machine with 16 short vectors: for MobileNetV2, LLVM takes 6.7 CPU

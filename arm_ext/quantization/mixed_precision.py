@@ -60,16 +60,16 @@ _FRONT = 8
 """Lengths of prefixes that are measured for a front, spread evenly."""
 
 _SHORTENED = 2
-"""Prefixes whose layers go back to lower precisions; on YOLO and MobileNetV2 the others ended dearer."""
+"""Number of prefixes whose layers are lowered; of YOLO and MobileNetV2 the other prefixes ended in costlier models."""
 
 _AHEAD = 2
-"""Layers of a prefix that are tried at the same time in lower precisions, although the first may be accepted."""
+"""Number of layers whose lower precisions are measured at the same time; if one is accepted, the next are repeated."""
 
 _PROCESSES = 4
-"""Most child processes: each holds a copy of the model that it builds."""
+"""Largest number of child processes, each of which holds a model of its own."""
 
 _Job = tuple["Raised", bool]
-"""Layers above int8, and whether to return the noise in place of a trial."""
+"""A measurement: the layers above int8, and whether to measure the noise instead of the metric."""
 
 
 @dataclass(frozen=True)

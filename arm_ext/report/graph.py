@@ -96,7 +96,7 @@ def onnx_graph(model: str, calls: Sequence[GraphCall]) -> onnx.ModelProto:
         )
         functions.append(_function(kind, len(names), call, list(attributes)))
     outputs = [_typed(calls, place) for place in range(len(calls)) if place not in read]
-    # All inputs of the program are one value here, whose type is a placeholder.
+    # One value stands for all inputs of the program, and its type is a placeholder.
     inputs = [helper.make_tensor_value_info("inputs", onnx.TensorProto.FLOAT, ["n"])]
     values = [_typed(calls, place) for place in read]
     graph = helper.make_graph(nodes, model, inputs, outputs, value_info=values)

@@ -170,9 +170,7 @@ def build_report(
         for name, op in nodes.items()
     )
     executed = call_rows(sites, {call.symbol: call for call in calls}, SourceNodes(nodes, macs), core)
-    cycles = sum(call.cycles_with_caches for call in executed)
-    straight = npu is None and not any(call.function for call in executed)
-    return CompileReport(
+    report = CompileReport(
         model=model,
         target=target,
         macs=total,
@@ -185,10 +183,13 @@ def build_report(
         removed_channels=tuple(removed_channels),
         kept_channels=tuple(kept_channels),
         npu=npu,
-        time=time_interval(target, core.name, cycles, by_formula=True) if straight else None,
         calibration=calibration,
         warnings=tuple(warnings),
     )
+    if npu is not None or report.has_control_flow():
+        return report
+    cycles = sum(call.cycles_with_caches for call in executed)
+    return report.model_copy(update={"time": time_interval(target, core.name, cycles, by_formula=True)})
 
 
 def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuReport | None) -> NodeRow:

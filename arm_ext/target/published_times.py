@@ -18,10 +18,10 @@ from pydantic import Field
 from arm_ext.common.json_record import ClosedRecord
 
 LEAST_ROWS = 3
-"""Published times of a board or core from which on an interval is given."""
+"""Smallest number of published times, of the board or of its core, for an interval."""
 
 FORMULA_ERROR = 1.25
-"""Ratio of a profile's cycles to those of a report, which formulas give; docs/evidence: 152 of 156 are within it."""
+"""Largest ratio between a report's cycles, from formulas, and a profile's: 152 of 156 pairs in docs/evidence."""
 
 BOARDS = {
     "raspberry-pi-4": ("Raspberry Pi 4", 1800),
@@ -65,7 +65,7 @@ class PublishedTime:
 
     @property
     def ratio(self) -> float:
-        """Published cycles over estimated ones."""
+        """Published time in cycles of the board's clock, divided by the estimated cycles with caches."""
         return self.published_ms * 1e3 * self.clock_mhz / self.cycles_with_caches
 
 

@@ -243,7 +243,7 @@ def _detach(pipe: int, said: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(said, 1)
     os.dup2(said, 2)
-    # The parent may have replaced them by objects that write to other files.
+    # The parent may have replaced sys.stdout and sys.stderr by objects that write to other files.
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     # Locks and sockets that the parent closes must not stay open here.
     first, second = sorted((pipe, said))
