@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The supported Arm cores: features, caches and widths, each number with its source."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -20,22 +21,70 @@ class Cache:
 
 
 @dataclass(frozen=True)
+class InstructionSet:
+    """An instruction set that kernels are written for.
+
+    Attributes:
+        name: Name in messages.
+        machine: Architecture under the name that `uname -m` gives it; "arm" for the 32-bit cores.
+        vector_bytes: Size of a vector register in bytes; 0 without vectors.
+        vector_registers: Number of vector registers.
+        scalar_registers: Number of general registers that a function may hold values in.
+        source: The document that the numbers are from.
+        has_fpu: Whether it has instructions for binary32.
+        rounds: Whether generic code rounds binary32 half to even by an instruction.
+    """
+
+    name: str
+    machine: str
+    vector_bytes: int
+    vector_registers: int
+    scalar_registers: int
+    source: str
+    has_fpu: bool = True
+    rounds: bool = False
+
+    @property
+    def has_shuffles(self) -> bool:
+        """Whether two vectors are permuted by an instruction, and not lane by lane."""
+        return self.vector_bytes > 0 and self.name != "mve"
+
+
+_A64_SOURCE = "Arm ARM DDI 0487: V0 to V31; X0 to X30 without X18 and FP"
+A64 = InstructionSet("a64", "aarch64", 16, 32, 29, _A64_SOURCE, rounds=True)
+X86_64 = InstructionSet("x86-64", "x86_64", 16, 16, 15, "System V ABI for AMD64: XMM0 to XMM15, without RSP")
+_AAPCS32 = "R0 to R12 and LR (AAPCS32)"
+MVE = InstructionSet("mve", "arm", 16, 8, 14, f"Armv8-M ARM DDI 0553: Q0 to Q7 of Helium; {_AAPCS32}")
+DSP = InstructionSet("dsp", "arm", 0, 0, 14, f"Armv7-M ARM DDI 0403: the DSP extension; {_AAPCS32}")
+THUMB = InstructionSet("thumb", "arm", 0, 0, 14, f"Armv6-M ARM DDI 0419, Armv7-M ARM DDI 0403; {_AAPCS32}")
+
+
+def microcontroller_isa(features: Collection[str]) -> InstructionSet:
+    """Return the instruction set of a Cortex-M with some of LLVM's features."""
+    isa = MVE if "mve" in features else DSP if "dsp" in features else THUMB
+    rounds = ("mve.fp" if isa is MVE else "fp-armv8d16sp") in features
+    return replace(isa, has_fpu="vfp2sp" in features, rounds=rounds)
+
+
+@dataclass(frozen=True)
 class Core:
     """The properties of a core that schedules and cost models use.
 
     Attributes:
         name: Arm's name in lower case, such as "cortex-a76"; "generic-dotprod" for the `arm` profile.
         llvm_cpu: CPU for LLVM's option -mcpu.
-        features: LLVM names of the core's features beyond Armv8.0-A with NEON ("dotprod", "fullfp16"), sorted.
+        features: LLVM names of the core's features ("dotprod", "fullfp16"), sorted: those beyond Armv8.0-A with NEON,
+            or, of a Cortex-M, those beyond its architecture's base.
         vector_bits: Width of an SVE vector in bits; 128 without SVE.
         l1d: L1 data cache.
         l2: L2 cache (private or the core's share).
         issue_width: Maximum number of instructions dispatched per cycle, which limits the estimated IPC.
         vector_pipes: Number of 128-bit vector instructions per cycle: arithmetic, and stores, as they use a vector
             pipe.
-        mca_cpu: CPU for llvm-mca's option -mcpu, whose scheduling model stands in for this core.
+        mca_cpu: CPU for llvm-mca's option -mcpu, whose scheduling model stands in for this core; "" where LLVM has no
+            model that can be believed.
         source: The manual that names the features and widths.
-        neon: Whether the core has the vector instructions of A64; false for x86-64 as target host.
+        isa: The instruction set.
         in_order: Whether the core issues instructions in program order.
         spare_registers: Number of vector registers by which LLVM's scheduler for the core moves loads ahead in
             straight-line code.
@@ -56,7 +105,7 @@ class Core:
     vector_pipes: int
     mca_cpu: str
     source: str
-    neon: bool = True
+    isa: InstructionSet = A64
     in_order: bool = False
     spare_registers: int = 3
     loop_registers: int = 0
@@ -64,6 +113,16 @@ class Core:
     fmla_latency: int = 4
     # From LLVM's model of Neoverse N2; the software optimization guides give 1 cycle for dependent accumulations.
     dot_latency: int = 3
+
+    @property
+    def neon(self) -> bool:
+        """Whether the core has the vector instructions of A64."""
+        return self.isa.name == A64.name
+
+    @property
+    def is_microcontroller(self) -> bool:
+        """Whether the core is a Cortex-M, which runs C libraries without an operating system."""
+        return self.isa.machine == MVE.machine
 
     @property
     def lookup_cycles(self) -> float:
@@ -83,7 +142,7 @@ class Core:
 
     @property
     def _by_llvm_mca(self) -> "_ByLlvmMca":
-        return _BY_LLVM_MCA.get(self.name) or _BY_LLVM_MCA[self.mca_cpu]
+        return _BY_LLVM_MCA.get(self.name) or _BY_LLVM_MCA.get(self.mca_cpu) or _NOT_MODELLED
 
 
 @dataclass(frozen=True)
@@ -113,6 +172,9 @@ _BY_LLVM_MCA = {
     "neoverse-v1": _ByLlvmMca(9.0),
     "neoverse-v2": _ByLlvmMca(5.5),
 }
+
+_NOT_MODELLED = _ByLlvmMca(64.0)
+"""For Cortex-M, which have no look-up by vectors of bytes: four instructions an element."""
 
 _LOADS_FIRST = 4
 """`spare_registers` of cores that LLVM schedules as a Cortex-A57, loads first (llvm/lib/Target/AArch64,
@@ -359,5 +421,65 @@ _CORES = (
     ),
 )
 
-# By name.
+_TIGHTLY_COUPLED = "no data cache is modelled: code and data are in memory without wait states"
+
+
+def _m_core(
+    name: str, features: tuple[str, ...], memory: int, issue_width: int, mca_cpu: str, source: str
+) -> Core:
+    isa = microcontroller_isa(features)
+    near = Cache(memory * _KIB, 32, _TIGHTLY_COUPLED)
+    return Core(
+        name,
+        name,
+        features,
+        8 * isa.vector_bytes,
+        near,
+        near,
+        issue_width,
+        1,
+        mca_cpu,
+        source,
+        isa,
+        in_order=True,
+        spare_registers=0,
+    )
+
+
+# Features of LLVM's CPUs of the same names, held equal by a test. The sizes of memory are those of boards that are
+# common, or of the emulated ones.
+_FPV5_SP = ("fp-armv8d16sp", "hwdiv", "vfp2sp")
+_ARMV8_1_M = tuple(sorted({"dsp", *_FPV5_SP, "fp64", "fullfp16", "lob", "mve", "mve.fp"}))
+_M_CORES = (
+    _m_core("cortex-m0plus", (), 128, 1, "", "TRM 100193: Armv6-M, single issue; MUL in one cycle assumed"),
+    _m_core("cortex-m3", ("hwdiv",), 128, 1, "", "TRM 100165: Armv7-M, single issue"),
+    _m_core(
+        "cortex-m4", ("dsp", "hwdiv", "vfp2sp"), 128, 1, "", "TRM 100166: Armv7E-M with FPv4-SP, single issue"
+    ),
+    _m_core(
+        "cortex-m7",
+        tuple(sorted({"dsp", *_FPV5_SP, "fp64"})),
+        128,
+        2,
+        "",
+        "TRM DDI 0489: Armv7E-M with FPv5 of double precision, dual issue",
+    ),
+    _m_core(
+        "cortex-m33",
+        tuple(sorted({"dsp", *_FPV5_SP})),
+        128,
+        1,
+        "",
+        "TRM 100230: Armv8-M Mainline with DSP and FPv5-SP, single issue",
+    ),
+    _m_core(
+        "cortex-m55", _ARMV8_1_M, 512, 1, "cortex-m55", "TRM 101051: Armv8.1-M with MVE; two beats a cycle"
+    ),
+    _m_core("cortex-m85", _ARMV8_1_M, 512, 2, "cortex-m55", "TRM 101924: Armv8.1-M with MVE, dual issue"),
+)
+
 CORES: dict[str, Core] = {core.name: core for core in _CORES}
+"""The cores that run Linux, by name."""
+
+MICROCONTROLLERS: dict[str, Core] = {core.name: core for core in _M_CORES}
+"""The Cortex-M, by name."""

@@ -87,6 +87,10 @@ KERNELS: tuple[Kernel, ...] = (
     tree_ensemble,
     sparse_f32,
 )
+"""The kernels for A64; those that need no vector instructions of their own run on x86-64, too."""
+
+MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (tree_ensemble,)
+"""The kernels for Cortex-M. What they decline is computed by generic loops."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,13 @@ class Rejected:
 
 
 def kernel_named(name: str, more: Sequence[Kernel] = ()) -> Kernel:
-    """Return the kernel with this `NAME`, from `KERNELS` and `more`."""
-    return next(kernel for kernel in (*KERNELS, *more) if name == kernel.NAME)
+    """Return the kernel with this `NAME`, from those of all cores and `more`."""
+    return next(kernel for kernel in (*KERNELS, *MICROCONTROLLER_KERNELS, *more) if name == kernel.NAME)
+
+
+def kernels_for(core: Core) -> tuple[Kernel, ...]:
+    """Return the kernels that are written for a core's instruction set."""
+    return MICROCONTROLLER_KERNELS if core.is_microcontroller else KERNELS
 
 
 def select(
@@ -172,7 +181,7 @@ def select(
         core: The core for which the kernel is selected.
         choose: Returns kernel parameters that override the estimates, or None.
         without: Names of kernels that must not be used.
-        more: Kernels to select from in addition to `KERNELS`.
+        more: Kernels to select from in addition to those for the core.
 
     Returns:
         The choice, or all rejections if no kernel matches.
@@ -180,7 +189,7 @@ def select(
     Raises:
         ValueError: `choose` returned parameters of a kernel that declined the workload.
     """
-    found = _defaults(workload, core, frozenset(without), (*KERNELS, *more))
+    found = _defaults(workload, core, frozenset(without), (*kernels_for(core), *more))
     if not found.options:
         return Rejected(found.rejected)
     known = choose(workload, core) if choose else None

@@ -76,7 +76,9 @@ class BuildOptions:
             raise UsageError(
                 f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], ours)}"
             )
-        profile = resolve(target, options.mattr)
+        profile = resolve(target, options.mattr, library=options.emit == "c-library")
+        if profile.core.is_microcontroller and options.threads > 1:
+            raise UsageError(f"--threads {options.threads}: a {target} has one core; leave the option out")
         unused = (*options.without, *(() if options.winograd else (winograd_f32.NAME,)))
         divider = None if options.npu is None else _divider(options.npu)
         records = None if options.tuned is None else Tuned(options.tuned, profile, unused)

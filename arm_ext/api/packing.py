@@ -335,7 +335,7 @@ def write_models(
         return libraries
 
     libraries, tested = _made(models, make, progress)
-    compiler = Driver(profile.triple, cc).record()
+    compiler = Driver.of(profile, cc).record()
     linked = []
     for model, library, each in zip(models, libraries, tested, strict=True):
         selftests = [selftest for selftest, _ in each]

@@ -2,7 +2,7 @@
 """`arm_ext.run`: runs a package on a board and checks its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.arguments import check_type
+from arm_ext.api.run_library import named_outputs, run_on_bare, selftest_of
 from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
@@ -222,10 +223,12 @@ def run(
         UsageError: No such package or input; a value of another shape or dtype; steps of a package without states.
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
-    pkg = package_of(package)
+    pkg = package_of(package, bare=True)
     check_type("inputs", {} if inputs is None else inputs, Mapping)
     for name, value in (inputs or {}).items():
         check_type(f"inputs[{name!r}]", value, np.ndarray)
+    if pkg.manifest.library is not None:
+        return _run_library(pkg, board, inputs or {}, check, steps)
     if check and inputs:
         raise UsageError("--check runs on the self-test's own inputs; leave --input out")
     if check and steps is not None:
@@ -253,6 +256,27 @@ def run(
         checks += [*_check(view, test, own), *_check_steps(view, test, stepped)] if check else []
     told = _warnings(pkg) if check else ()
     return RunResult(named, npu, tuple(checks), tests[0].source_runtime, told)
+
+
+def _run_library(
+    library: Package, board: str, inputs: Mapping[str, Array], check: bool, steps: int | None
+) -> RunResult:
+    """Run a C library for a Cortex-M on its emulated board."""
+    if steps is not None:
+        raise UsageError(
+            "--steps runs packages; a C library's steps are run by --check, as many as the self-test has"
+        )
+    test = selftest_of(library)
+    outputs = run_on_bare(library, board, [inputs_of(library, test.inputs, inputs)]).outputs[0]
+    named = dict(named_outputs(library, outputs))
+    if not check:
+        return RunResult(named)
+    checks = _check(library, test, list(named.items()))
+    if test.steps:
+        own = test.inputs[: len(test.inputs) - len(library.manifest.states)]
+        stepped = run_on_bare(library, board, [own] * len(test.steps), steps=True).outputs
+        checks += _check_steps(library, replace(test, steps=[*test.steps]), [*stepped, stepped[0]])
+    return RunResult(named, checks=checks)
 
 
 def _warnings(package: Package) -> tuple[str, ...]:

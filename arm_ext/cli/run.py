@@ -108,7 +108,7 @@ def run(
         raise UsageError(f"--input {twice[0]} is given twice; an input has one file, with all its steps")
     output: Path | None = written["output"]
     folder = None if output is None else _output(output, package, inputs, written["force"])
-    opened = load_package(package)
+    opened = load_package(package, bare=True)
     if accuracy is not None:
         if given := [
             f"--{name}"

@@ -36,12 +36,16 @@ from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Driver
 from relay_passes.memory.plan_arena import aligned
+from schedules.cores import X86_64
 
 # Functions of libm that kernels of float models may call; each also has a binary32 variant, such as expf.
 _MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor
 fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh sqrt
 tan tanh tgamma trunc"""
 _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f"))
+_EABI = "__aeabi_"
+"""What the names begin with of the routines that compilers of 32-bit Arm call for what a core has no instructions for,
+such as __aeabi_fadd and __aeabi_ldivmod (Run-time ABI for the Arm Architecture); libgcc and compiler-rt have them."""
 Weights = Literal["embedded", "file"]
 """Where a library's weights are: among its constants, or in a file beside it, which the caller maps into memory."""
 
@@ -155,17 +159,17 @@ def write_library(
         Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group, model.npu)
         for model, (shapes, group) in zip(models, _read(models, threads, archive, weights), strict=True)
     ]
-    driver = Driver(profile.triple, cc)
+    driver = Driver.of(profile, cc)
     library = _compiled(sources, profile, driver)
     for each in filter(lambda each: each.weights_in_file, sources):
         (folder / f"{each.archive}.weights").write_bytes(each.weights)
     (folder / f"lib{sources[0].archive}.a").write_bytes(library.archive)
     required = [_requires(library, each, cc) for each in sources]
-    has_math = any(symbol not in FREESTANDING for requires in required for symbol in requires)
+    has_math = any(symbol in _MATH for requires in required for symbol in requires)
     texts, infos = project_files(sources, has_math=has_math), []
     for each, requires in zip(sources, required, strict=True):
-        is_aarch64 = profile.triple.startswith("aarch64")
-        stack = stack_bound(*(library.members[name] for name in _members(each))) if is_aarch64 else None
+        is_known = profile.core.isa.name != X86_64.name
+        stack = stack_bound(*(library.members[name] for name in _members(each))) if is_known else None
         texts |= each.files(CompiledFacts(requires, stack, has_math))
         infos.append(_info(each, requires, stack))
     if driven := [each for each in sources if each.has_driver]:
@@ -229,7 +233,7 @@ def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Co
         with section("verify"):
             for name in dict.fromkeys(name for each in models for name in _members(each)):
                 (include / "member.o").write_bytes(library.members[name])
-                check_isa(include / "member.o", profile.features)
+                check_isa(include / "member.o", profile.code_features)
     return library
 
 
@@ -259,7 +263,12 @@ def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
 
 def _requires(library: CompiledLibrary, model: Sources, cc: str | None) -> tuple[str, ...]:
     requires = library.requires(_members(model))
-    if unknown := [symbol for symbol in requires if symbol not in FREESTANDING | _MATH]:
+    routines = (_EABI,) if model.profile.core.is_microcontroller else ()
+    if unknown := [
+        symbol
+        for symbol in requires
+        if symbol not in FREESTANDING | _MATH and not symbol.startswith(routines)
+    ]:
         would = f"the library of {model.model.name} would need {', '.join(unknown)}"
         if cc is not None:
             raise UsageError(f"--cc {cc}: {would}; leave out the options by which it calls them")

@@ -18,7 +18,7 @@ from arm_ext.common.timings import child_section
 from arm_ext.target.toolchain import Driver, zig
 
 _C_FLAGS = (
-    *("-std=c11", "-O2", "-g0", "-fPIC", "-ffreestanding", "-fno-stack-protector"),
+    *("-std=c11", "-O2", "-g0", "-ffreestanding", "-fno-stack-protector"),
     *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
 )
 # Only the pinned compiler gets these flags, since the warnings of other compilers depend on their versions.
@@ -30,7 +30,7 @@ _DISCARDED = ("*(.debug_*)", "*(.rela.debug_*)", "*(.comment)", "*(.llvm_addrsig
 _DISCARDED_ON_AARCH64 = ("*(.text.tvm.fp16.conv)",)
 _ELF = b"\x7fELF"
 _STV_HIDDEN = 2
-_ST_OTHER = 5  # offset of st_other in an entry of a 64-bit symbol table
+_ST_OTHER = {64: 5, 32: 13}  # offset of st_other in an entry of a symbol table, by the class of the ELF file
 _SCRIPT, _ARCHIVE = "join.ld", "library.a"
 
 
@@ -79,7 +79,8 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
     Raises:
         EnvError: The compiler is missing or failed.
     """
-    c_flags = (*_C_FLAGS, *(_STRICT if driver.cc is None else ()))
+    position = "-fno-pic" if driver.zig_cpu else "-fPIC"
+    c_flags = (*_C_FLAGS, position, *(_STRICT if driver.cc is None else ()))
     with temporary() as folder, child_section("linker"):
 
         def compiled(files: Mapping[str, str]) -> list[str]:
@@ -90,6 +91,8 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
             return [f"{file}.o" for file in files]
 
         discarded = _DISCARDED + (_DISCARDED_ON_AARCH64 if driver.triple.startswith("aarch64") else ())
+        # GNU ld would mark a join of objects of which some lack this section as one that executes its stack.
+        discarded += ("*(.note.GNU-stack)",) if driver.zig_cpu else ()
         (folder / _SCRIPT).write_text(
             f"SECTIONS {{ /DISCARD/ : {{ {' '.join(discarded)} }} }}\n", encoding="utf-8"
         )
@@ -137,5 +140,7 @@ def _hidden(data: bytes, prefix: str) -> bytes:
     changed = bytearray(data)
     for index, symbol in enumerate(symbols_of(elf)):
         if symbol.name.startswith(prefix):
-            changed[table.header.sh_offset + index * table.header.sh_entsize + _ST_OTHER] |= _STV_HIDDEN
+            changed[table.header.sh_offset + index * table.header.sh_entsize + _ST_OTHER[elf.elfclass]] |= (
+                _STV_HIDDEN
+            )
     return bytes(changed)

@@ -25,7 +25,7 @@ _C_TYPES = {
 _ITEMS = re.compile(
     r"/\*(?P<comment>.*?)\*/"
     r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\{[\d, ]+\}|\"\w+\"|[\d.e+-]+f$|\d+u?|[A-Z]\w+$)"
-    r"|^typedef enum (?P<enum>\w+) \{(?P<cases>.*?)\}"
+    r"|^typedef int32_t (?P<enum>\w+);\nenum \{(?P<cases>.*?)\}"
     r"|^typedef struct (?P<struct>\w+) \{(?P<fields>.*?)^\}"
     r"|^(?P<result>(?:const )?\w+ \*?)(?P<function>\w+)\((?P<parameters>[^)]*)\);",
     re.DOTALL | re.MULTILINE,
@@ -66,7 +66,7 @@ def crate_files(name: str, title: str, headers: Mapping[str, str], *, has_math: 
 def _module(name: str, header: str) -> Iterator[str]:
     """Yield the declarations of a model."""
     title, *items = _ITEMS.finditer(header)
-    yield f"{_documented(title['comment'].removeprefix(_FILE), '//!')}\nuse core::ffi::{{c_char, c_uint, c_void}};\n"
+    yield f"{_documented(title['comment'].removeprefix(_FILE), '//!')}\nuse core::ffi::{{c_char, c_void}};\n"
     functions = ""
     comment, end = "", 0
     for item in items:
@@ -81,7 +81,7 @@ def _module(name: str, header: str) -> Iterator[str]:
             constant, value = (item[part].removeprefix(f"{name.upper()}_") for part in ("constant", "value"))
             yield own + _constant(constant, value)
         elif item["enum"] and (kind := item["enum"].removeprefix(f"{name}_")) in _TYPES:
-            yield f"\n{own}pub type {kind.title()} = c_uint;\n"
+            yield f"\n{own}pub type {kind.title()} = i32;\n"
             yield from _cases(kind.title(), name, item["cases"])
         elif item["struct"] and (kind := item["struct"].removeprefix(f"{name}_")) in _TYPES:
             yield f"\n{own}#[repr(C)]\npub struct {kind.title()} {{\n"

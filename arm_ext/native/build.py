@@ -26,7 +26,7 @@ from arm_ext.common.errors import EnvError
 from arm_ext.target.toolchain import ZIGLANG, zig, zig_target
 
 _LOG = logging.getLogger(__name__)
-_HERE = Path(__file__).parent
+NATIVE = Path(__file__).parent
 _WHEELS = ("apache-tvm", "apache-tvm-ffi")
 _WHEEL_PLATFORM = "manylinux_2_28_aarch64"
 # Files of the wheels that the board needs; METADATA names the runtime's version.
@@ -85,7 +85,7 @@ def board_server() -> Path:
 
     def build(folder: Path) -> None:
         libs = runtime_libs()
-        sources = [_HERE / name for name in _SERVER_SOURCES]
+        sources = [NATIVE / name for name in _SERVER_SOURCES]
         link = [f"-L{libs}", "-ltvm_ffi", "-ldl"]
         zig(["c++", *flags, *ffi_includes(), *sources, *link, "-o", "board_server"], cwd=folder)
 
@@ -99,6 +99,15 @@ def qemu_plugin() -> Path:
         EnvError: zig is missing or failed.
     """
     return _shared_library("count_plugin", platform.machine())
+
+
+def bare_count_plugin() -> Path:
+    """Return the path of the QEMU plugin that counts instructions of a Cortex-M, built for this machine's QEMU.
+
+    Raises:
+        EnvError: zig is missing or failed.
+    """
+    return _shared_library("bare_count_plugin", platform.machine())
 
 
 def npu_runtime(triple: str, system: Path | None = None) -> Path:
@@ -130,8 +139,8 @@ def _npu_object(entries: str, triple: str, system: Path | None) -> Path:
     sources = [*_NPU_SOURCES, entries, str(system or "npu_system.cc")]
 
     def build(folder: Path) -> None:
-        inputs = [_HERE / name for name in sources]
-        zig(["c++", *flags, *ffi_includes(), f"-I{_HERE}", *inputs, "-o", "npu_runtime.o"], cwd=folder)
+        inputs = [NATIVE / name for name in sources]
+        zig(["c++", *flags, *ffi_includes(), f"-I{NATIVE}", *inputs, "-o", "npu_runtime.o"], cwd=folder)
 
     return _built("npu_runtime", (*sources, *_NPU_HEADERS), flags, build) / "npu_runtime.o"
 
@@ -189,13 +198,13 @@ def _shared_library(name: str, machine: str) -> Path:
     flags = [*_C_FLAGS, "-std=gnu11", "-shared", "-fPIC", "-target", zig_target(f"{machine}-linux-gnu")]
 
     def build(folder: Path) -> None:
-        zig(["cc", *flags, *ffi_includes(), _HERE / f"{name}.c", "-o", f"{name}.so"], cwd=folder)
+        zig(["cc", *flags, *ffi_includes(), NATIVE / f"{name}.c", "-o", f"{name}.so"], cwd=folder)
 
     return _built(name, (f"{name}.c",), flags, build) / f"{name}.so"
 
 
 def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Callable[[Path], None]) -> Path:
-    texts = [(_HERE / source).read_text(encoding="utf-8") for source in sources]
+    texts = [(NATIVE / source).read_text(encoding="utf-8") for source in sources]
     return cached(name, [ZIGLANG, *_wheel_versions(), *flags, *texts], build)
 
 

@@ -35,6 +35,7 @@ from arm_ext.package.manifest import (
     PackageFile,
     Tensor,
 )
+from schedules.cores import MICROCONTROLLERS
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",
@@ -292,23 +293,28 @@ AnyPackage: TypeAlias = str | Path | Package | Compiled
 """A package in the Python API: its folder, the opened package, or the result of `compile`."""
 
 
-def package_of(given: AnyPackage) -> Package:
+def package_of(given: AnyPackage, *, bare: bool = False) -> Package:
     """Return the package for a path, a package, or the result of `compile`.
 
     Raises:
         UsageError: As `load_package`, if `given` is a path.
     """
     if isinstance(given, str | Path):
-        return load_package(given)
+        return load_package(given, bare=bare)
     package = given if isinstance(given, Package) else getattr(given, "package", None)
     if not isinstance(package, Package):
         raise UsageError(f"{given!r} is not a package: pass its folder, or the result of compile")
-    _refuse_library(package.path, package.manifest)
+    if not (bare and is_microcontroller(package.manifest.target.core)):
+        _refuse_library(package.path, package.manifest)
     return package
 
 
-def load_package(path: str | Path) -> Package:
+def load_package(path: str | Path, *, bare: bool = False) -> Package:
     """Open a package folder.
+
+    Args:
+        path: The folder.
+        bare: Whether a C library for a Cortex-M is opened, too, which emulated boards run.
 
     Raises:
         UsageError: The folder is no package, or one of another schema version, or a file was changed since it was
@@ -316,7 +322,12 @@ def load_package(path: str | Path) -> Package:
     """
     folder = Path(path)
     if (folder / MANIFEST).is_file() and any(folder.glob("lib*.a")):
-        _refuse_library(folder, read_manifest(folder))
+        manifest = read_manifest(folder)
+        if bare and manifest.library is not None and is_microcontroller(manifest.target.core):
+            for file in manifest.files:
+                _check_file(folder, file)
+            return Package(folder, manifest)
+        _refuse_library(folder, manifest)
     if not (folder / MANIFEST).is_file() or not (folder / SO).is_file():
         if not folder.exists():
             raise UsageError(f"{folder}: there is no such package; create one by arm-ext compile MODEL")
@@ -328,6 +339,11 @@ def load_package(path: str | Path) -> Package:
         _check_file(folder, file)
     _check_machine(folder / SO, manifest)
     return Package(folder, manifest)
+
+
+def is_microcontroller(core: str) -> bool:
+    """Whether a core, by its name in a manifest, is a Cortex-M."""
+    return core in MICROCONTROLLERS
 
 
 def _refuse_library(folder: Path, manifest: Manifest) -> None:

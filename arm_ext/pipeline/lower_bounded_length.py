@@ -107,12 +107,12 @@ class Lengths:
         return structural_map(caller, [(Var, mine)])
 
     def _scheduled(self, func: tirx.PrimFunc) -> generic.Scheduled:
-        target = self.profile.tvm_target()
+        isa = self.profile.core.isa
         if length_of(func) is None:
-            return generic.schedule(func, target)
+            return generic.schedule(func, isa)
         if takes_length(func):
             return _loops(func, "no size of its tensors is the length alone")
-        done = [generic.schedule(fixed(func, length), target) for length in PROBES]
+        done = [generic.schedule(fixed(func, length), isa) for length in PROBES]
         if any(each.cycles is None for each in done):
             return replace(done[-1], func=func, done=f"{LOOPS}, {done[-1].done}")
         try:

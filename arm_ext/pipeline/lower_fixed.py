@@ -26,7 +26,7 @@ def by_trace(
         profile: The target.
         choose: Asked for parameters of `metaschedule` or `default_schedule`.
     """
-    workload = loop_workload.workload_of(func, loop_workload.machine(profile.triple))
+    workload = loop_workload.workload_of(func, profile.core.isa.machine)
     known = None if workload is None else choose(workload, profile.core)
     if workload is None or known is None:
         return scheduled, ""
@@ -66,7 +66,7 @@ class FixedSizes:
 
     def schedule(self, func: tirx.PrimFunc, choose: Choose | None) -> tuple[generic.Scheduled, str]:
         """Schedule loops that no kernel takes; also return the source of the tuning record used, or ""."""
-        scheduled = generic.schedule(func, self._profile.tvm_target())
+        scheduled = generic.schedule(func, self._profile.core.isa)
         if choose is not None and scheduled.kernel == GENERIC:
             return by_trace(func, scheduled, self._profile, choose)
         return scheduled, ""

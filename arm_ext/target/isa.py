@@ -19,6 +19,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from arm_ext.common.errors import InternalError
+from arm_ext.target import thumb
 from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SME, SVE, SVE2, SVE_WITH
 
 _SCALABLE = re.compile(r"\b[zp]\d")  # a register of SVE
@@ -68,10 +69,11 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
 
     Args:
         so: A shared library or executable.
-        features: LLVM feature names that the CPU has beyond Armv8.0-A with NEON.
+        features: LLVM feature names that the CPU has beyond Armv8.0-A with NEON, or, of a Cortex-M, beyond the base of
+            its architecture, and "thumb2" unless that is Armv6-M.
 
     Returns:
-        What the code uses; None for a machine other than aarch64, which is not checked.
+        What the code uses; None for x86-64, which is not checked.
 
     Raises:
         InternalError: An instruction needs a feature that is not among them, or is not known. The message names
@@ -81,6 +83,8 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
     used: set[str] = set()
     with so.open("rb") as file:
         elf = ELFFile(file)
+        if elf.header.e_machine == "EM_ARM":
+            return _check_thumb(so, elf, allowed)
         if elf.header.e_machine != "EM_AARCH64":
             return None
         instructions = sum(len(words) for _, words in _code(elf))
@@ -92,6 +96,21 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
                 )
             used |= needed
     return IsaReport(frozenset(used), instructions)
+
+
+def _check_thumb(so: Path, elf: ELFFile, features: frozenset[str]) -> IsaReport:
+    allowed, used, count = thumb.provided(features), set[str](), 0
+    for _, section, parts in thumb.code_sections(elf):
+        data = section.data()
+        for begin, end in parts:
+            for each in thumb.instructions(data, begin, end):
+                needed = thumb.required_features(each)
+                if needed is None or not needed <= allowed:
+                    at = each.address + (section.header.sh_addr if elf.header.e_type != "ET_REL" else 0)
+                    raise InternalError(_refusal(so, elf, at, each.text, needed, allowed))
+                used |= needed
+                count += 1
+    return IsaReport(frozenset(used), count)
 
 
 def required_features(mnemonic: str, operands: str) -> frozenset[str] | None:
@@ -176,6 +195,9 @@ def _function_at(elf: ELFFile, address: int) -> str:
     """Return the name of the last function symbol at or before an address."""
     table = elf.get_section_by_name(".symtab")
     symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-    functions = sorted((s.entry.st_value, s.name) for s in symbols if s.entry.st_info.type == "STT_FUNC")
+    bit = elf.header.e_machine == "EM_ARM"  # set in the address of a function of Thumb code
+    functions = sorted(
+        (s.entry.st_value - bit, s.name) for s in symbols if s.entry.st_info.type == "STT_FUNC"
+    )
     index = bisect_right(functions, address, key=lambda f: f[0])
     return str(functions[index - 1][1]) if index else "no function"

@@ -26,6 +26,8 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.faults import disk_fault
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import child_section
+from arm_ext.target.profiles import Profile
+from schedules.cores import MICROCONTROLLERS
 
 # The version that pyproject.toml pins, because bytes of model.so depend on the linker.
 ZIGLANG = "0.17.0"
@@ -74,10 +76,27 @@ class Driver:
         triple: LLVM triple, such as "aarch64-linux-gnu".
         cc: Command of a driver for the triple, such as "aarch64-linux-gnu-gcc", which may carry arguments; None for the
             pinned ziglang.
+        zig_cpu: Zig's name of a microcontroller and of the features that it lacks; "" for Linux.
+        cc_flags: What says the same to GCC and Clang.
     """
 
     triple: str
     cc: str | None = None
+    zig_cpu: str = ""
+    cc_flags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, profile: Profile, cc: str | None = None) -> "Driver":
+        """Return the driver that generates code for a profile."""
+        if not profile.core.is_microcontroller:
+            return cls(profile.triple, cc)
+        cpu = profile.core.llvm_cpu
+        absent = sorted({*MICROCONTROLLERS[profile.core.name].features} - {*profile.features})
+        zig_cpu = "-".join(
+            [cpu.replace("-", "_"), *(name.replace("-", "_").replace(".", "_") for name in absent)]
+        )
+        abi = "hard" if profile.triple.endswith("hf") else "soft"
+        return cls(profile.triple, cc, zig_cpu, (f"-mcpu={cpu}", "-mthumb", f"-mfloat-abi={abi}"))
 
     def run(self, args: Sequence[str | Path], folder: Path) -> None:
         """Run the driver in a folder to which it may write.
@@ -87,17 +106,19 @@ class Driver:
             UsageError: The triple is not of Linux with glibc, or `cc` is no command of a driver for it.
         """
         if self.cc is None:
-            zig(["cc", "-target", zig_target(self.triple), *args], cwd=folder, outputs=[folder])
+            cpu = [f"-mcpu={self.zig_cpu}", "-fshort-enums"] if self.zig_cpu else []
+            zig(["cc", "-target", zig_target(self.triple), *cpu, *args], cwd=folder, outputs=[folder])
             return
         command = _split_command(self.cc)
         try:
-            _run([*command, *map(str, args)], cwd=folder, outputs=[folder])
+            _run([*command, *self.cc_flags, *map(str, args)], cwd=folder, outputs=[folder])
         except EnvError as error:
-            machine, arch = _machine(command), self.triple.split("-")[0]
-            if machine and machine.split("-")[0] != arch:
+            machine, arch = _machine(command), "arm" if self.cc_flags else self.triple.split("-")[0]
+            if machine and not machine.split("-")[0].startswith(("arm", "thumb") if self.cc_flags else arch):
+                one = "arm-none-eabi" if self.cc_flags else f"{arch}-linux-gnu"
                 raise UsageError(
-                    f"--cc {self.cc} is a driver for {machine}; name one for {arch}, such as {arch}-linux-gnu-gcc or "
-                    f"'clang --target={arch}-linux-gnu'"
+                    f"--cc {self.cc} is a driver for {machine}; name one for {arch}, such as {one}-gcc or "
+                    f"'clang --target={one}'"
                 ) from error
             raise
 
@@ -134,11 +155,13 @@ class LibraryLinker:
 
 
 def zig_target(triple: str) -> str:
-    """Return Zig's name for an LLVM triple, with the minimum glibc.
+    """Return Zig's name for an LLVM triple, with the minimum glibc of Linux.
 
     Raises:
-        UsageError: The triple is not of Linux with glibc.
+        UsageError: The triple is neither of Linux with glibc nor of a microcontroller.
     """
+    if triple.startswith("thumb"):
+        return f"thumb-freestanding-{triple.rpartition('-')[2]}"
     arch = triple.split("-", maxsplit=1)[0]
     if "-linux" not in triple or not triple.endswith("-gnu"):
         raise UsageError(f"cannot link for {triple}: needs Linux with glibc, such as aarch64-linux-gnu")

@@ -133,7 +133,7 @@ def _task_of_loops(call: relax.Call, symbol: str, lowered: FusedModule, options:
     func, core = lowered.mod[symbol], options.profile.core
     if has_reshape_pattern(func):  # it becomes a view
         return None
-    workload = loop_workload.workload_of(func, loop_workload.machine(options.profile.triple))
+    workload = loop_workload.workload_of(func, core.isa.machine)
     arguments = list(call.args[1]) if len(call.args) > 1 else []
     if (
         workload is None

@@ -4,17 +4,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm import target, tirx
+from tvm import tirx
 
 from schedules import generic
 from schedules.composites.workload import Workload
-from schedules.cores import Core
+from schedules.cores import A64, X86_64, Core
 from schedules.diagnostic import Diagnostic
 from schedules.generic import loop_workload
 from schedules.generic.families import GENERIC
 from schedules.kernels.common.contract import Array, KernelMatch
 
 NAME = GENERIC
+
+_ISAS = {isa.machine: isa for isa in (A64, X86_64)}
+"""The instruction sets that tuning knows, by machine."""
 
 
 @dataclass(frozen=True)
@@ -54,5 +57,4 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 def scheduled(workload: Workload) -> generic.Scheduled:
     """Schedule the function of a workload by `schedules.generic.schedule` for the workload's architecture."""
-    kind = {"kind": "llvm", "mtriple": f"{loop_workload.machine_of(workload)}-linux-gnu"}
-    return generic.schedule(loop_workload.function_of(workload), target.Target(kind))
+    return generic.schedule(loop_workload.function_of(workload), _ISAS[loop_workload.machine_of(workload)])

@@ -4,8 +4,10 @@
 from collections.abc import Mapping
 
 from tvm import ir
+from tvm.ir.expr import TensorLoad
 
-from schedules.generic.expressions import step_of
+from schedules.cores import InstructionSet
+from schedules.generic.expressions import bits_of, children, step_of
 from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
@@ -20,8 +22,26 @@ LANES = 16
 FUNCTION_LANES = 8
 """Elements of one step with polynomials, whose constants take half of the registers."""
 
+MANY_REGISTERS = 16
+"""Vector registers from which a step takes several; MVE has 8."""
+
 MANY_OPERATIONS = 10
 """Operations of an element from which a step takes `FUNCTION_LANES`; every polynomial has more."""
+
+
+def most_lanes(value: ir.Expr, isa: InstructionSet) -> int:
+    """Return the number of elements of one step: 1 without vectors, one register of the widest type with MVE."""
+    if not isa.vector_bytes:
+        return 1
+    if isa.vector_registers < MANY_REGISTERS:
+        return 8 * isa.vector_bytes // _widest(value)
+    return FUNCTION_LANES if cost(value) >= MANY_OPERATIONS else LANES
+
+
+def _widest(value: ir.Expr) -> int:
+    """Return the bits of the widest value that an expression computes, apart from indices."""
+    below = () if isinstance(value, TensorLoad) else children(value)
+    return max([bits_of(value), *map(_widest, below)])
 
 
 def stored_along(nest: Stage) -> Axis | None:
@@ -38,11 +58,10 @@ def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
             here = _moved(place, at)
             store(place.buffers[nest.target], compute(offset, here), compute(nest.value, here), 1)
         return "one element at a time" if nest.axes else "one element"
-    turned = transposition(nest, along)
+    turned = transposition(nest, along) if place.isa.has_shuffles else None
     if turned is not None:
         return transposed_blocks(nest, along, turned, place, parallel)
-    heavy = cost(nest.value) >= MANY_OPERATIONS
-    lanes = lanes_for(along.extent, FUNCTION_LANES if heavy else LANES)
+    lanes = lanes_for(along.extent, most_lanes(nest.value, place.isa))
     outer = [axis for axis in nest.axes if axis is not along]
     full, last = cover(along.extent, lanes)
 
@@ -59,10 +78,10 @@ def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
                 step(at, index * i64(lanes))
         if last is not None:
             step(at, i64(last))
-    return f"vectors of {lanes}"
+    return f"vectors of {lanes}" if lanes > 1 else "one element at a time"
 
 
 def _moved(
     place: VectorPosition, at: Mapping[ir.Var, ir.Expr], along: ir.Var | None = None, lanes: int = 1
 ) -> VectorPosition:
-    return VectorPosition({**place.at, **at}, place.buffers, place.neon, along, lanes)
+    return VectorPosition({**place.at, **at}, place.buffers, place.isa, along, lanes)

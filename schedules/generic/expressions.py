@@ -163,3 +163,8 @@ def lanes_of(expr: ir.Expr) -> int:
 def element(expr: ir.Expr) -> str:
     """Return the dtype of one lane."""
     return str(expr.ty.dtype).partition("x")[0]
+
+
+def bits_of(expr: ir.Expr) -> int:
+    """Return the bits of an element of an expression; 8 for Booleans."""
+    return int("".join(filter(str.isdigit, element(expr))) or 8)

@@ -20,11 +20,13 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm_ffi import structural_equal
 
+from schedules.cores import A64, InstructionSet
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, functions_f32, quotient, reduce
 from schedules.generic.expressions import (
     CONDITIONAL,
     FUNCTIONS,
+    bits_of,
     call_name,
     children,
     element,
@@ -67,11 +69,11 @@ class Where:
 
     Attributes:
         rows: Number of times that the nest is executed.
-        neon: Whether AArch64 intrinsics may be used.
+        isa: The instruction set.
     """
 
     rows: int
-    neon: bool
+    isa: InstructionSet
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,12 @@ def _transpose(nest: Stage, where: Where) -> KernelMatch | Diagnostic:
         answers = (_whole("transpose", row, read, where) for row in rows)
         return next((answer for answer in answers if answer is not None), KernelMatch("interleaved"))
     short = min(along.extent, read.extent)
-    if short < REGISTER_BITS // _bits(nest.value) and nest.size * where.rows > SMALL:
+    if short < REGISTER_BITS // bits_of(nest.value) and nest.size * where.rows > SMALL:
         return declined(
-            "transpose", "a block has no whole register", str(REGISTER_BITS // _bits(nest.value)), str(short)
+            "transpose",
+            "a block has no whole register",
+            str(REGISTER_BITS // bits_of(nest.value)),
+            str(short),
         )
     return _whole("transpose", nest, read, where) or KernelMatch("blocks")
 
@@ -184,24 +189,24 @@ def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnost
         few = nest.work * where.rows <= SMALL
         return None if few else declined(name, "it stores single elements", "a contiguous axis", "none")
     values = values_of(nest)
-    lanes = lanes_for(along.extent, elementwise.LANES)
-    widest = max(_bits(value) for value in values)
+    lanes = lanes_for(along.extent, elementwise.LANES if where.isa.vector_bytes else 1)
+    widest = max(bits_of(value) for value in values)
     if lanes * widest < REGISTER_BITS and nest.work * where.rows > SMALL:
         return declined(name, "vectors are shorter than a register", str(REGISTER_BITS), str(lanes * widest))
     for value in values:
-        found = _single(value, along, lanes, where.neon)
+        found = _single(value, along, lanes, where.isa)
         if found is not None:
             return declined(name, found, "vectors", "single elements")
     return None
 
 
-def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
+def _single(expr: ir.Expr, along: Axis, lanes: int, isa: InstructionSet) -> str | None:
     """Return why an expression, without its indices, is computed lane by lane; None if it is vector code."""
     if isinstance(expr, TensorLoad):
         if step_of(expr.indices[0], along.var) in {0, 1} or shuffled_stride(expr, along.var) is not None:
             return None
-        byte = table_index(expr) if neon and lanes == elementwise.LANES else None
-        return "it gathers single elements" if byte is None else _single(byte, along, lanes, neon)
+        byte = table_index(expr) if isa.name == A64.name and lanes == elementwise.LANES else None
+        return "it gathers single elements" if byte is None else _single(byte, along, lanes, isa)
     name = call_name(expr)
     if name == CONDITIONAL and uses(expr.args[0], along.var):
         return "a condition changes inside of a vector"
@@ -210,17 +215,13 @@ def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
     divides = isinstance(expr, (prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod))
     if divides and "float" not in element(expr) and uses(expr, along.var) and not _shifts(expr):
         return "integers are divided"
-    return next((found for child in children(expr) if (found := _single(child, along, lanes, neon))), None)
+    return next((found for child in children(expr) if (found := _single(child, along, lanes, isa))), None)
 
 
 def _shifts(expr: prim.Div | prim.Mod | prim.FloorDiv | prim.FloorMod) -> bool:
     """Whether a division by a constant is an arithmetic shift, or its remainder a mask."""
     divisor = int(expr.b) if isinstance(expr.b, prim.IntImm) else 0
     return isinstance(expr, (prim.FloorDiv, prim.FloorMod)) and divisor > 0 and divisor & (divisor - 1) == 0
-
-
-def _bits(expr: ir.Expr) -> int:
-    return int("".join(filter(str.isdigit, element(expr))) or 8)
 
 
 FAMILIES = (

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import InstructionSet
 from schedules.generic.expressions import lanes_of
 from schedules.intrinsics.exp_f32 import reduced
 from schedules.intrinsics.log_f32 import log
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.epilogues import activation_f32
+from schedules.tir.emit import i64, load
 
 
 def exp(v: Vector, x: ir.Expr) -> ir.Expr:
@@ -45,8 +47,28 @@ FUNCTIONS: dict[str, Callable[[Vector, ir.Expr], ir.Expr]] = {
 """Emitters by the name of TIR's operator."""
 
 
-def extremum(kind: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+def extremum(kind: str, a: ir.Expr, b: ir.Expr, isa: InstructionSet) -> ir.Expr:
     """Emit IEEE 754-2019 maximum or minimum (FMAX, FMIN), which returns a NaN if an operand is one."""
+    if not isa.has_fpu:
+        return _compared(kind, T.Bind(a), T.Bind(b))
     dtype = str(a.ty.dtype)
     lanes, bits = lanes_of(a), dtype.partition("x")[0].removeprefix("float")
     return tirx.call_llvm_pure_intrin(dtype, f"llvm.{kind}.{f'v{lanes}' if lanes > 1 else ''}f{bits}", a, b)
+
+
+def _compared(kind: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """Emit the same by comparisons of scalars; LLVM would call fmaximumf, which C libraries have since C23 only."""
+    dtype = str(a.ty.dtype)
+    bits = dtype.replace("float", "uint")
+    one, other = (tirx.reinterpret(bits, x) for x in (a, b))
+    # Of +0 and -0, which are equal, the greater has no sign.
+    equal = tirx.reinterpret(dtype, one & other if kind == "maximum" else one | other)
+    a_first, b_first = (a > b, b > a) if kind == "maximum" else (a < b, b < a)
+    # Through memory, which LLVM removes: TVM's simplifier writes out the value of a variable at each of its uses.
+    result = T.alloc_buffer((1,), dtype, layout=None)
+    T.buffer_store(
+        result,
+        tirx.Select(a_first, a, tirx.Select(b_first, b, tirx.Select(a.equal(b), equal, a + b))),
+        [i64(0)],
+    )
+    return load(result, i64(0), 1)

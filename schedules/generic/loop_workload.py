@@ -63,11 +63,6 @@ def function_of(workload: Workload) -> tirx.PrimFunc:
     return tvm.ir.load_json(text.decode())
 
 
-def machine(triple: str) -> str:
-    """Return the architecture in a target triple, such as "aarch64"."""
-    return triple.split("-")[0]
-
-
 def machine_of(workload: Workload) -> str:
     """Return the architecture that a workload of loops is built for."""
     return dict(workload.attributes)[_MACHINE]

@@ -21,6 +21,7 @@ from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import A64
 from schedules.generic.expressions import call_name, element
 from schedules.generic.functions_f32 import extremum
 from schedules.intrinsics.vector_f32 import Vector
@@ -97,7 +98,7 @@ def divide(v: Vector, x: ir.Expr, divisor: ir.Var) -> ir.Expr:
 
     limit, reciprocal = T.Bind(divisor * number(_LIMIT)), T.Bind(number(1.0) / divisor)
     least, most = lanes(number(0.0) - limit), lanes(limit)
-    limited = T.Bind(extremum("minimum", T.Bind(extremum("maximum", x, least)), most))
+    limited = T.Bind(extremum("minimum", T.Bind(extremum("maximum", x, least, A64)), most, A64))
     q = T.Bind(limited * lanes(reciprocal))
     missed = v.fma(q, lanes(number(0.0) - divisor), limited)
     quotient = v.fma(missed, lanes(reciprocal), q)

@@ -14,10 +14,10 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import InstructionSet
 from schedules.generic import functions_f32
-from schedules.generic.elementwise import FUNCTION_LANES, MANY_OPERATIONS
+from schedules.generic.elementwise import most_lanes
 from schedules.generic.expressions import element, lanes_of, loads, step_of
-from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Kind, Stage, StageReduction
 from schedules.generic.vector import VectorPosition, compute, shuffled_stride, splat, store
@@ -80,8 +80,7 @@ class _ReductionTile:
     ) -> None:
         self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
         self.across = along is not None and any(axis is along for axis in reduction.axes)
-        most = FUNCTION_LANES if cost(reduction.term) >= MANY_OPERATIONS else LANES
-        self.lanes = lanes_for(along.extent, most) if along else 1
+        self.lanes = lanes_for(along.extent, most_lanes(reduction.term, place.isa)) if along else 1
         self.dtype = element(reduction.term)
         outer = [axis for axis in nest.axes if axis is not along]
         self.row = self._shared_rows(outer)
@@ -135,7 +134,7 @@ class _ReductionTile:
         here = replace(place, at={**place.at, self.along.var: first}, along=self.along.var, lanes=self.lanes)
         acc = self._accumulators(rows, self.lanes, self.reduction.init)
         byte = byte_sum(self.nest)
-        if byte is not None and self.row is None:
+        if byte is not None and self.row is None and self.lanes > 1:
             self._bytes(acc, here, byte)
         else:
             with loops(self.reduction.axes) as at:
@@ -211,7 +210,7 @@ class _ReductionTile:
             store(acc, i64(number * lanes), self._combine(_part(acc, number, lanes), term), lanes)
 
     def _combine(self, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        return combine(self.reduction.kind, a, b)
+        return combine(self.reduction.kind, a, b, self.place.isa)
 
     def _folded(self, vector: ir.Expr) -> ir.Expr:
         """Emit the reduction of a vector's lanes to one, by combining halves repeatedly."""
@@ -237,11 +236,11 @@ class _ReductionTile:
             T.buffer_store(target, value if lanes_of(value) == 1 else take(value, lane, 1), [offset])
 
 
-def combine(kind: Kind, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+def combine(kind: Kind, a: ir.Expr, b: ir.Expr, isa: InstructionSet) -> ir.Expr:
     """Emit the combination of two partial results of a reduction."""
     if kind in {"max", "min"}:
         if element(a).startswith("float"):
-            return functions_f32.extremum({"max": "maximum", "min": "minimum"}[kind], a, b)
+            return functions_f32.extremum({"max": "maximum", "min": "minimum"}[kind], a, b, isa)
         return (prim.Max if kind == "max" else prim.Min)(a, b)
     return a + b if kind == "sum" else a * b
 

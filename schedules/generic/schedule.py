@@ -5,11 +5,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tvm import ir, sym, target, tirx
+from tvm import ir, sym, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import THUMB, InstructionSet
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, children, element, loads
@@ -26,12 +27,9 @@ from schedules.tir.wrapping_casts import hide_wrapping_casts
 FIRST = "arm_ext.first_element"
 """Attribute of a function that copies some consecutive elements of its only input: the index of the first of them."""
 
-_AARCH64 = "aarch64"
-
-_VECTOR_BYTES = 16
-
 _INSTRUCTIONS_PER_CYCLE = 2
-"""Assumed for vector code on a core with two vector pipes; for reports and for the threshold of multithreading."""
+"""Assumed for vector code on a core with two vector pipes; for reports and for the threshold of multithreading. A
+Cortex-M executes one."""
 
 
 _MOST_TENSORS = 300
@@ -60,12 +58,12 @@ class Scheduled:
     moves: bool = False
 
 
-def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
+def schedule(func: tirx.PrimFunc, isa: InstructionSet) -> Scheduled:
     """Schedule a PrimFunc of serial loops; other functions are returned unchanged, with the reason.
 
     Args:
         func: Fused loops as FuseTIR returns them; arguments are dense tensors.
-        target: The target.
+        isa: The instruction set.
     """
     try:
         program = _hide_wrapping(fuse(parse(func)))
@@ -74,15 +72,15 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
             # Do not schedule a copy, so that the memory planner recognises it.
             return Scheduled(func, "unscheduled: a copy of consecutive elements", moves=True)
         rows = share_rows(program)
-        scheduled, emitter = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
+        scheduled, emitter = _emitted(rows, isa)
     except UnsupportedError as reason:
         return Scheduled(func, f"unscheduled: {reason}")
     kept = {str(name): func.attrs[name] for name in func.attrs.keys()} if func.attrs else {}  # noqa: SIM118
     kept |= {} if first is None else {FIRST: first}
     scheduled = scheduled.without_attr("global_symbol").with_attrs({**kept, "tirx.noalias": True})
-    where = families.Where(math.prod(axis.extent for axis in rows.axes), emitter.neon)
+    where = families.Where(math.prod(axis.extent for axis in rows.axes), isa)
     kernel, rejected = families.name_of(emitter.nests, where)
-    cycles = where.rows * sum(_cycles(stage) for stage in rows.program.stages)
+    cycles = where.rows * sum(_cycles(stage, isa) for stage in rows.program.stages)
     moves = all(stage.reduction is None and _is_move(stage.value) for stage in program.stages)
     return Scheduled(in_root_block(scheduled), emitter.description(), kernel, cycles, rejected, moves)
 
@@ -122,7 +120,7 @@ def _count(tensor: ir.Var) -> int:
     return math.prod(shape_of(tensor))
 
 
-def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _StageEmitter]":
+def _emitted(rows: RowLoops, isa: InstructionSet) -> "tuple[tirx.PrimFunc, _StageEmitter]":
     program = rows.program
     count = len(program.params) + len(program.temporaries)
     if count > _MOST_TENSORS:
@@ -134,7 +132,7 @@ def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _StageEmitter]
     arguments = [(shape_of(tensor), str(tensor.ty.dtype)) for tensor in program.params]
     with kernel_function("generic", arguments) as function:
         buffers = {flat[p]: buffer for p, buffer in zip(program.params, function.buffers, strict=True)}
-        emitter = _StageEmitter(rows, flat, buffers, neon)
+        emitter = _StageEmitter(rows, flat, buffers, isa)
         if rows.axes:
             emitter.rows_in_tasks()
         else:
@@ -150,7 +148,7 @@ class _StageEmitter:
     rows: RowLoops
     flat: Mapping[ir.Var, tirx.Buffer]
     buffers: dict[ir.Var, tirx.Buffer]
-    neon: bool
+    isa: InstructionSet
     done: list[str] = field(default_factory=list)
     nests: list[Stage] = field(default_factory=list)
 
@@ -168,17 +166,17 @@ class _StageEmitter:
     def stages(self, at: Mapping[ir.Var, ir.Expr], parallel: bool) -> None:
         """Emit all stages, one after the other."""
         for stage in self.rows.program.stages:
-            threads = parallel and _cycles(stage) >= PARALLEL_CYCLES
+            threads = parallel and _cycles(stage, self.isa) >= PARALLEL_CYCLES
             for nest in nests(stage, self.flat, self.rows.axes):
                 self.nests.append(nest)
                 emit = reduce.emit if nest.reduction else elementwise.emit
-                self.done.append(emit(nest, VectorPosition(at, self.buffers, self.neon), threads))
+                self.done.append(emit(nest, VectorPosition(at, self.buffers, self.isa), threads))
 
     def rows_in_tasks(self) -> None:
         """Emit a loop over rows around all stages; the runtime's threads share it if it is long enough."""
         axes, program = self.rows.axes, self.rows.program
         count = math.prod(axis.extent for axis in axes)
-        big = count * sum(_cycles(stage) for stage in program.stages) >= PARALLEL_CYCLES
+        big = count * sum(_cycles(stage, self.isa) for stage in program.stages) >= PARALLEL_CYCLES
         with each_of(count, big) as index:
             self.allocate()
             at, rest = {}, index
@@ -189,25 +187,29 @@ class _StageEmitter:
             self.stages(at, parallel=False)
 
 
-def _cycles(stage: Stage) -> float:
+def _cycles(stage: Stage, isa: InstructionSet) -> float:
     """Return a rough estimate of a stage's cycles on one core, for reports and for the choice of threads."""
     instructions = 2 + _instructions(stage.value, _innermost(stage))
-    vectors = stage.size * instructions * _vectors(stage.value)
+    vectors = stage.size * instructions * _vectors(stage.value, isa)
     if stage.reduction:
         term = stage.reduction.term
         # Loads do not occupy the vector pipes of the arithmetic. Bytes are summed in 16 bits, so vectors hold twice as
         # many.
-        narrow = 1 / 2 if reduce.byte_sum(stage) is not None else 1.0
-        vectors += stage.work * (1 + cost(term)) * _vectors(term) * narrow
-    return vectors / _INSTRUCTIONS_PER_CYCLE
+        narrow = 1 / 2 if isa.vector_bytes and reduce.byte_sum(stage) is not None else 1.0
+        vectors += stage.work * (1 + cost(term)) * _vectors(term, isa) * narrow
+    return vectors if isa.machine == THUMB.machine else vectors / _INSTRUCTIONS_PER_CYCLE
 
 
-def _vectors(value: ir.Expr) -> float:
+def _vectors(value: ir.Expr, isa: InstructionSet) -> float:
     """Return the fraction of a vector register that an element of a value occupies where it is widest."""
-    own = int("".join(filter(str.isdigit, element(value))) or 8) / 8 / _VECTOR_BYTES
+    if not isa.vector_bytes:
+        return 1.0
+    own = int("".join(filter(str.isdigit, element(value))) or 8) / 8 / isa.vector_bytes
     if isinstance(value, TensorLoad):
         return own
-    return max([own, *(_vectors(child) for child in children(value) if element(child).startswith("float"))])
+    return max(
+        [own, *(_vectors(child, isa) for child in children(value) if element(child).startswith("float"))]
+    )
 
 
 def _instructions(value: ir.Expr, along: Axis | None) -> float:

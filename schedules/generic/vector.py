@@ -10,6 +10,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import A64, THUMB, InstructionSet
 from schedules.generic import functions_f32, quotient
 from schedules.generic.expressions import (
     BINARY,
@@ -42,7 +43,7 @@ class VectorPosition:
     Attributes:
         at: Value of each axis; for `along`, that of the first lane.
         buffers: For each flat tensor of the nest, the buffer in the emitted code.
-        neon: Whether AArch64 intrinsics may be used.
+        isa: The instruction set.
         along: The axis that the lanes follow.
         lanes: Number of lanes.
         bind: Whether loads are bound to variables; loads under a condition must not be.
@@ -50,7 +51,7 @@ class VectorPosition:
 
     at: Mapping[ir.Var, ir.Expr]
     buffers: Mapping[ir.Var, tirx.Buffer]
-    neon: bool
+    isa: InstructionSet
     along: ir.Var | None = None
     lanes: int = 1
     bind: bool = True
@@ -74,10 +75,10 @@ def compute(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
     name = call_name(expr)
     if name == CONDITIONAL:
         return _conditional(expr, place)
-    rounded = quotient.rounded_quotient(expr) if place.neon else None
+    rounded = quotient.rounded_quotient(expr) if place.isa.name == A64.name else None
     if rounded is not None:
         return _rounded_quotient(expr, rounded, place)
-    quotient_of_run = quotient.limited_quotient(expr) if place.neon and place.bind else None
+    quotient_of_run = quotient.limited_quotient(expr) if place.isa.name == A64.name and place.bind else None
     if quotient_of_run is not None and not _varies(quotient_of_run.args[0].b, place):
         return _limited_quotient(expr, quotient_of_run, place)
     operands = [compute(child, place) for child in children(expr)]
@@ -129,19 +130,39 @@ def _rounded(value: ir.Expr) -> ir.Expr:
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), f"llvm.roundeven.{shape}f{bits}", value)
 
 
+def _rounded_by_addition(x: ir.Expr) -> ir.Expr:
+    """Emit rounding half to even by addition and subtraction of 2**23, where the core has no instruction for it."""
+    whole = tirx.const(2.0**23, "float32")  # from which all binary32 are integers
+    bits = T.Bind(tirx.reinterpret("uint32", x))
+    sign = bits & tirx.const(1 << 31, "uint32")
+    magnitude = T.Bind(tirx.reinterpret("float32", bits & tirx.const((1 << 31) - 1, "uint32")))
+    # Through memory, which LLVM removes: TVM's simplifier would replace x + c - c by x.
+    total = T.alloc_buffer((1,), "float32", layout=None)
+    store(total, i64(0), magnitude + whole, 1)
+    rounded = tirx.reinterpret("uint32", load(total, i64(0), 1) - whole)
+    return tirx.Select(magnitude < whole, tirx.reinterpret("float32", rounded | sign), x)
+
+
 def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: VectorPosition) -> ir.Expr:
     name, dtype = call_name(expr), element(expr)
     wide = dtype if lanes == 1 else f"{dtype}x{lanes}"
     is_float = dtype.startswith("float")
     if type(expr) in _LIMITS and is_float:
-        return functions_f32.extremum(_LIMITS[type(expr)], *operands)
+        return functions_f32.extremum(_LIMITS[type(expr)], operands[0], operands[1], place.isa)
     if name in functions_f32.FUNCTIONS and dtype == "float32":
         return T.Bind(functions_f32.FUNCTIONS[name](Vector(lanes), _bound(operands[0], place)))
     if name == "rsqrt":
         root = tirx.call_intrin(wide, "tirx.sqrt", operands[0])
         return splat(tirx.const(1.0, dtype), lanes) / root
-    if name in quotient.ROUNDINGS and place.neon:
+    if name in quotient.ROUNDINGS and place.isa.rounds:
         return _rounded(operands[0])
+    if (
+        name in quotient.ROUNDINGS
+        and place.isa.machine == THUMB.machine
+        and dtype == "float32"
+        and lanes == 1
+    ):
+        return _rounded_by_addition(_bound(operands[0], place))
     if isinstance(expr, prim.Cast):
         if lanes > 1 and element(operands[0]) == "bool":
             # Not bound to a variable: TVM's analysis fails for a cast of a comparison with a broadcast vector.
@@ -214,7 +235,7 @@ def _strided(buffer: tirx.Buffer, start: ir.Expr, stride: int, lanes: int) -> ir
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: VectorPosition) -> ir.Expr | None:
     """Emit a load from a table of 256 bytes, indexed by a vector of bytes, as TBL; return None for other loads."""
     byte = table_index(expr)
-    if not place.neon or byte is None or place.lanes != VECTOR or not place.bind:
+    if place.isa.name != A64.name or byte is None or place.lanes != VECTOR or not place.bind:
         return None
     table = table_lookup.registers(buffer)
     value = _bound(compute(byte, place), place)

@@ -32,7 +32,7 @@ extern "C" {
 /** Alignment in bytes of the start of each region, as in _Alignas(@NAME@_ARENA_ALIGNMENT). */
 #define @NAME@_ARENA_ALIGNMENT @alignment@u
 <% if stack_bytes is none %>
-/* @NAME@_STACK_BYTES is known for aarch64 only. */
+/* @NAME@_STACK_BYTES is known for Arm only. */
 <% else %>
 /** Largest stack in bytes that a call of the library takes, without that of functions which the library
  * calls and does not define, such as those of a pool of threads. */
@@ -85,7 +85,8 @@ extern "C" {
 <% endfor %>
 
 /** Result of a call. */
-typedef enum @name@_status {
+typedef int32_t @name@_status;
+enum {
     @NAME@_OK = 0,
     @NAME@_ERROR_NULL = 1,         /**< A pointer is null, and the arena has no place for that tensor. */
     @NAME@_ERROR_INSTANCE = 2,     /**< The instance was not initialised, or was copied or moved since. */
@@ -99,10 +100,11 @@ typedef enum @name@_status {
     @NAME@_ERROR_SHAPE = 10,       /**< With several shapes: there is none of that number. */
     @NAME@_ERROR_LENGTH = 11,      /**< The length is too small or too large, or there are too many samples. */
     @NAME@_ERROR_NPU = 12          /**< With an NPU: the function that runs its regions reported an error. */
-} @name@_status;
+};
 
 /** Element type of an input or output. */
-typedef enum @name@_type {
+typedef int32_t @name@_type;
+enum {
     @NAME@_BOOL, /**< One byte each, 0 or 1. */
     @NAME@_INT8,
     @NAME@_UINT8,
@@ -115,7 +117,7 @@ typedef enum @name@_type {
     @NAME@_FLOAT16, /**< IEEE 754 binary16, whose bits C holds in a uint16_t. */
     @NAME@_FLOAT32,
     @NAME@_FLOAT64
-} @name@_type;
+};
 
 /** Description of an input or output. */
 typedef struct @name@_tensor {
@@ -166,14 +168,15 @@ typedef struct @name@_pool {
 #define @NAME@_NPU_MEMORIES @npu[0].numbered_memories | length@
 
 /** What a memory holds that commands address. */
-typedef enum @name@_npu_kind {
+typedef int32_t @name@_npu_kind;
+enum {
     @NAME@_NPU_NONE,
     @NAME@_NPU_WEIGHTS, /**< The weights in the payload. */
     @NAME@_NPU_SCRATCH, /**< Intermediate values. Only the inputs and outputs in it have to be kept. */
     @NAME@_NPU_FAST,    /**< The same, in the SRAM of the NPU. */
     @NAME@_NPU_INPUT,
     @NAME@_NPU_OUTPUT
-} @name@_npu_kind;
+};
 
 /** Memory that commands address by its number. */
 typedef struct @name@_npu_memory {

@@ -111,7 +111,7 @@ COMPILE = [
     ("malformed shape", onnx_file(mlp()), ["--shape", "x=1,3.5"], 2, "NAME=1,3,224,224"),
     ("unknown target", onnx_file(mlp()), ["--target", "cortex-a67"], 2, "cortex-a76"),
     ("a board's other name", onnx_file(mlp()), ["--target", "rpi5"], 2, "did you mean raspberry-pi-5?"),
-    ("bare metal", onnx_file(mlp()), ["--target", "cortex-m55"], 2, "Cortex-M is not supported yet"),
+    ("bare metal", onnx_file(mlp()), ["--target", "cortex-m55"], 2, "--emit c-library"),
     ("unknown feature", onnx_file(mlp()), ["--mattr", "+dotproduct"], 2, "dotprod"),
     ("malformed mattr", onnx_file(mlp()), ["--mattr", "dotprod"], 2, "+i8mm,-sve"),
     ("occupied output", occupied_output, [], 2, "is not a package"),

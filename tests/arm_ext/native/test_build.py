@@ -52,7 +52,7 @@ def test_a_changed_source_is_built_anew(fresh_cache: Path, monkeypatch: pytest.M
     source = fresh_cache / "source"
     shutil.copytree(Path(build.__file__).parent, source)
     (source / "probe.c").write_text((source / "probe.c").read_text() + "\n// changed\n")
-    monkeypatch.setattr(build, "_HERE", source)
+    monkeypatch.setattr(build, "NATIVE", source)
     assert build.probe_module() != first
 
 
@@ -121,7 +121,7 @@ def test_a_failed_build_leaves_nothing(fresh_cache: Path, monkeypatch: pytest.Mo
     source = fresh_cache / "source"
     source.mkdir()
     (source / "probe.c").write_text("not C")
-    monkeypatch.setattr(build, "_HERE", source)
+    monkeypatch.setattr(build, "NATIVE", source)
     with pytest.raises(EnvError, match=r"probe\.c:1"):
         build.probe_module()
     assert list((fresh_cache / "native").iterdir()) == []

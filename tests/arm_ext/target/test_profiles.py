@@ -13,8 +13,10 @@ from arm_ext.target import profiles
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import AARCH64, ISA_FEATURES, PROFILES, baseline_host, host_profile, resolve
 from arm_ext.target.toolchain import LibraryLinker
-from schedules.cores import CORES
+from schedules.cores import CORES, MICROCONTROLLERS
 from tests.arm_ext.target.examples import EXAMPLES, assemble
+
+ON_LINUX = [name for name in PROFILES if name not in MICROCONTROLLERS]
 
 
 def llvm_features(cpu, *mattr):
@@ -34,12 +36,12 @@ def saxpy(profile, folder):
 def test_names():
     cores = {name for name in CORES if name != "generic-dotprod"}
     boards = {"arm", "raspberry-pi-4", "raspberry-pi-5", "graviton2", "graviton3", "graviton4"}
-    assert set(PROFILES) == cores | boards
+    assert set(PROFILES) == cores | boards | set(MICROCONTROLLERS)
     assert all(name == profile.name for name, profile in PROFILES.items())
 
 
 def test_boards_name_their_cores():
-    cores = {name: PROFILES[name].core.name for name in PROFILES if name not in CORES and name != "arm"}
+    cores = {name: PROFILES[name].core.name for name in ON_LINUX if name not in CORES and name != "arm"}
     assert cores == {
         "raspberry-pi-4": "cortex-a72",
         "raspberry-pi-5": "cortex-a76",
@@ -49,7 +51,7 @@ def test_boards_name_their_cores():
     }
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", ON_LINUX)
 def test_llvm_is_told_exactly_the_features_of_the_profile(name, capfd):
     target = PROFILES[name].tvm_target()
     turned_on = llvm_features(str(target.attrs["mcpu"]), *map(str, target.attrs["mattr"]))
@@ -57,7 +59,7 @@ def test_llvm_is_told_exactly_the_features_of_the_profile(name, capfd):
     assert "not a recognized" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", ON_LINUX)
 def test_compiled_kernel_passes_the_gate(name, tmp_path):
     report = check_isa(saxpy(PROFILES[name], tmp_path), PROFILES[name].features)
     assert report.instructions
@@ -90,7 +92,7 @@ def test_changes_apply_from_left_to_right_and_reach_the_core():
 def test_unknown_names_list_near_ones():
     with pytest.raises(UsageError, match=r"'cortex-a77'; did you mean .*cortex-a78"):
         resolve("cortex-a77")
-    with pytest.raises(UsageError, match=r"'quantum'; known are: arm, cortex-a510.* host,"):
+    with pytest.raises(UsageError, match=r"'quantum'; the nearest of \d+ are: arm,"):
         resolve("quantum")
     with pytest.raises(UsageError, match=r"'dotprd'; did you mean dotprod\?"):
         resolve("arm", "+dotprd")

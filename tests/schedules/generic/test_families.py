@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 from tvm.relax import op
 
 from arm_ext.board import open_board
 from schedules import generic
+from schedules.cores import A64, X86_64
 from schedules.generic.families import GENERIC
 from tests.schedules.generic.operators import F32, Shapes, arguments, lowered, run
-from tests.schedules.programs import NEON, host, model_so
+from tests.schedules.programs import NEON, model_so
 
 IMAGE = (((1, 24, 24, 48), F32),)
 BYTES = (((1, 24, 24, 48), "int8"),)
@@ -108,7 +108,7 @@ def test_what_has_a_name_is_right_and_takes_few_instructions_on_a_board(tmp_path
     calls, expected = [], []
     for family, function, shapes, _ in NAMED.values():
         func = lowered(function, *shapes)
-        scheduled = generic.schedule(func, tvm.target.Target(NEON))
+        scheduled = generic.schedule(func, A64)
         assert scheduled.kernel == family, scheduled.rejected
         assert scheduled.cycles
         values = arguments(func)
@@ -135,7 +135,7 @@ def test_sums_of_many_extreme_bytes_do_not_wrap(dtype: str):
     """More than 16 bits hold, in numbers that leave a rest of every kind."""
     for rows in (3, 4, 251, 252, 253, 507, 1100):
         func = lowered(lambda x: op.sum(op.astype(x, "int32"), [0]), ((rows, 33), dtype))
-        scheduled = generic.schedule(func, host())
+        scheduled = generic.schedule(func, X86_64)
         for extreme in (np.iinfo(dtype).min, np.iinfo(dtype).max):
             x = np.full((rows, 33), extreme, dtype)
             ((_, actual),) = run([scheduled.func], [x, np.zeros(33, np.int32)])
@@ -162,13 +162,11 @@ GENERIC_CASES: dict[str, tuple[Function, Shapes, str]] = {
 @pytest.mark.parametrize("name", GENERIC_CASES)
 def test_what_is_not_vectors_from_end_to_end_is_generic_and_says_why(name: str):
     function, shapes, reason = GENERIC_CASES[name]
-    scheduled = generic.schedule(lowered(function, *shapes), tvm.target.Target(NEON))
+    scheduled = generic.schedule(lowered(function, *shapes), A64)
     assert scheduled.kernel == GENERIC
     assert reason in {rejection.reason for rejection in scheduled.rejected}
 
 
 def test_halves_of_a_split_are_vectors():
-    scheduled = generic.schedule(
-        lowered(lambda x: op.split(x, 2, 2), ((1, 61, 288), "int8")), tvm.target.Target(NEON)
-    )
+    scheduled = generic.schedule(lowered(lambda x: op.split(x, 2, 2), ((1, 61, 288), "int8")), A64)
     assert (scheduled.kernel, scheduled.done) == ("elementwise", "rows of 61: vectors of 16")

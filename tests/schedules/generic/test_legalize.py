@@ -9,6 +9,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 from schedules.composites.transposed_convolution import Geometry
+from schedules.cores import X86_64
 from schedules.generic import LEGALIZE, schedule
 from schedules.numerics.qdq.conv2d_transpose import accumulators
 from tests.schedules.generic.operators import lowered, run
@@ -55,7 +56,7 @@ def test_few_outputs_are_the_definitions_as_legalized_and_as_scheduled(geometry:
     x, w = (np.arange(1, math.prod(shape) + 1, dtype="float32").reshape(shape) for shape in shapes)
     expected = accumulators(x, w.astype(np.int64), 0, geometry)
     func = _legalized(geometry)
-    outputs = run([func, schedule(func, host()).func], [x, w, np.full(geometry.output, 99, "float32")])
+    outputs = run([func, schedule(func, X86_64).func], [x, w, np.full(geometry.output, 99, "float32")])
     for *_, actual in outputs:
         np.testing.assert_array_equal(actual, expected)
 
@@ -92,7 +93,7 @@ def test_a_pool_copies_no_more_than_it_must(size, kernel, stride, padding, other
     assert copies == ([{2, copied, 17}] if copied else [])
     data = np.random.default_rng(size).integers(-128, 128, shape).astype(dtype)
     out = np.full([int(n) for n in call.ty.shape], 99, dtype)
-    (_, expected), (_, actual) = run([whole, schedule(ours, host()).func], [data, out])
+    (_, expected), (_, actual) = run([whole, schedule(ours, X86_64).func], [data, out])
     if dtype == "float32":
         expected[expected == np.finfo(dtype).min] = -np.inf  # of padding alone
     np.testing.assert_array_equal(actual, expected)
@@ -109,7 +110,7 @@ def test_a_window_of_infinities_has_an_infinity_as_its_maximum(rank, dtype):
     )
     data = np.full((1, *(6,) * rank, 9), -np.inf, dtype)
     data[..., -1, 3] = 1  # in the last column of windows alone
-    (_, actual) = run([schedule(func, host()).func], [data, np.zeros((1, *(3,) * rank, 9), dtype)])[0]
+    (_, actual) = run([schedule(func, X86_64).func], [data, np.zeros((1, *(3,) * rank, 9), dtype)])[0]
     expected = np.full_like(actual, -np.inf)
     expected[..., -1, 3] = 1
     np.testing.assert_array_equal(actual, expected)
@@ -120,6 +121,6 @@ def test_a_product_of_computed_halves_is_summed_in_full():
     count = 4100
     func = lowered(op.matmul, ((2, 1, count), "float16"), ((2, count, 7), "float16"))
     ones = [np.ones(shape, np.float16) for shape in ((2, 1, count), (2, count, 7))]
-    outputs = run([func, schedule(func, host()).func], [*ones, np.zeros((2, 1, 7), np.float16)])
+    outputs = run([func, schedule(func, X86_64).func], [*ones, np.zeros((2, 1, 7), np.float16)])
     for *_, actual in outputs:
         np.testing.assert_array_equal(actual, np.full((2, 1, 7), count))

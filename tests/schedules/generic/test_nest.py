@@ -5,10 +5,10 @@ from tvm import sym, tirx
 from tvm.relax import op
 
 from schedules import generic
+from schedules.cores import X86_64
 from schedules.generic.nest import _truncated
 from schedules.generic.stages import Axis
 from tests.schedules.generic.operators import lowered, run
-from tests.schedules.programs import host
 
 
 @pytest.mark.parametrize("first", [6, 7, 8, 11])
@@ -38,7 +38,7 @@ def test_a_choice_keeps_its_quotients():
 
 
 def _holds(function, x, expected):
-    scheduled = generic.schedule(lowered(function, (x.shape, "int8")), host())
+    scheduled = generic.schedule(lowered(function, (x.shape, "int8")), X86_64)
     assert "unscheduled" not in scheduled.done
     ((_, actual),) = run([scheduled.func], [x, np.full_like(expected, 99)])
     np.testing.assert_array_equal(actual, expected)

@@ -3,11 +3,11 @@ import re
 
 import numpy as np
 import pytest
-import tvm
 from tvm import tirx
 from tvm.relax import op
 
 from schedules import generic
+from schedules.cores import A64
 from schedules.generic import quotient
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -67,7 +67,7 @@ def _quantized(x, scale, zero_point):
 @pytest.mark.isa("dotprod")
 def test_a_quotient_by_a_value_of_the_run_equals_division(board, tmp_path):
     func = lowered(_quantized, ((SIZE,), "float32"), ((), "float32"), ((), "uint8"))
-    scheduled = generic.schedule(func, tvm.target.Target(NEON)).func.with_attr("global_symbol", "f")
+    scheduled = generic.schedule(func, A64).func.with_attr("global_symbol", "f")
     assert re.search(r"fml[as]\s+v", assembly(scheduled, NEON)), "no quotient by multiplications"
     rng, calls, expected = np.random.default_rng(4), [], []
     for scale in RUNTIME_SCALES:

@@ -3,14 +3,14 @@ import re
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 from tvm.relax import op
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules import generic
+from schedules.cores import A64, X86_64
 from tests.schedules.generic.operators import CASES, F32, arguments, lowered, run
-from tests.schedules.programs import NEON, assembly, host, model_so
+from tests.schedules.programs import NEON, assembly, model_so
 
 # Sums of up to 100 terms in another order, and polynomials of a few units in the last place of binary32 (2**-24).
 BOUND = {"float32": 2e-6, "float16": 0.0}
@@ -20,7 +20,7 @@ BOUND = {"float32": 2e-6, "float16": 0.0}
 def test_computes_what_the_loops_compute(name):
     function, inputs = CASES[name]
     func = lowered(function, *inputs)
-    scheduled = generic.schedule(func, host())
+    scheduled = generic.schedule(func, X86_64)
     assert "unscheduled" not in scheduled.done
     expected, actual = (each[len(inputs) :] for each in run([func, scheduled.func], arguments(func)))
     for e, a in zip(expected, actual, strict=True):
@@ -37,7 +37,7 @@ def threads_of_its_own(x: T.Buffer((9,), "float32"), y: T.Buffer((9,), "float32"
 
 
 def test_what_it_cannot_read_stays_as_it_is():
-    scheduled = generic.schedule(threads_of_its_own, host())
+    scheduled = generic.schedule(threads_of_its_own, X86_64)
     assert scheduled.func.same_as(threads_of_its_own)
     assert scheduled.done == "unscheduled: a loop that is parallel, annotated or of symbolic extent"
 
@@ -78,7 +78,7 @@ def test_computes_the_same_on_a_board(board, tmp_path):
         func = lowered(function, *inputs)
         values = arguments(func)
         ((*_, output),) = run([func], values)
-        scheduled = generic.schedule(func, tvm.target.Target(NEON)).func.with_attr("global_symbol", "f")
+        scheduled = generic.schedule(func, A64).func.with_attr("global_symbol", "f")
         calls.append((scheduled, values[:-1], output.shape, str(output.dtype)))
         expected.append(output)
     so = model_so(tmp_path / "model.so", calls, {**NEON, "mcpu": "cortex-a76", "mattr": []})
@@ -90,21 +90,21 @@ def test_computes_the_same_on_a_board(board, tmp_path):
 
 def test_what_silu_has_twice_is_not_stored_between():
     func = lowered(CASES["silu of a product"][0], *CASES["silu of a product"][1])
-    assert generic.schedule(func, host()).done == "vectors of 8"
+    assert generic.schedule(func, X86_64).done == "vectors of 8"
 
 
 def test_bfloat16_is_left_to_tvm():
     func = lowered(lambda x: op.multiply(x, x), ((5, 9), "bfloat16"))
-    assert generic.schedule(func, host()).done == "unscheduled: bfloat16"
+    assert generic.schedule(func, X86_64).done == "unscheduled: bfloat16"
 
 
 def test_a_reshape_stays_as_it_is_for_the_memory_planner():
     func = lowered(lambda x: op.reshape(x, (5, 3, 3)), ((5, 9), F32))
-    assert generic.schedule(func, host()).func.same_as(func)
+    assert generic.schedule(func, X86_64).func.same_as(func)
 
 
 def test_a_function_of_one_input_passes_the_memory_planner():
-    func = generic.schedule(lowered(op.exp, ((5, 9), F32)), host()).func
+    func = generic.schedule(lowered(op.exp, ((5, 9), F32)), X86_64).func
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((5, 9), F32))
     with builder.function("main", [x]):
@@ -139,7 +139,7 @@ def test_innermost_loops_compute_in_vectors_and_registers(name):
     function, inputs = CASES[name]
     # Long enough for loops.
     wide = [(tuple(dim * 8 if dim > 1 else dim for dim in shape), dtype) for shape, dtype in inputs]
-    scheduled = generic.schedule(lowered(function, *wide), tvm.target.Target(NEON))
+    scheduled = generic.schedule(lowered(function, *wide), A64)
     code = _code(assembly(scheduled.func.with_attr("global_symbol", "f"), NEON))
     found = _innermost_loops(code)
     assert found
@@ -185,8 +185,8 @@ def _innermost_loops(code: list[str]) -> list[list[str]]:
 )
 def test_large_functions_are_spread_over_threads_and_small_ones_are_not(function, shapes):
     big, small = (lowered(function, *shapes(n)) for n in (4000, 4))
-    assert "T.parallel" in generic.schedule(big, host()).func.script()
-    assert "T.parallel" not in generic.schedule(small, host()).func.script()
+    assert "T.parallel" in generic.schedule(big, X86_64).func.script()
+    assert "T.parallel" not in generic.schedule(small, X86_64).func.script()
 
 
 def test_the_estimate_counts_once_what_is_the_same_for_all_channels():
@@ -195,7 +195,7 @@ def test_the_estimate_counts_once_what_is_the_same_for_all_channels():
             x, (128, 128), layout="NHWC", method="linear", coordinate_transformation_mode="half_pixel"
         )
 
-    scheduled = generic.schedule(lowered(resize, ((1, 64, 64, 16), F32)), tvm.target.Target(NEON))
+    scheduled = generic.schedule(lowered(resize, ((1, 64, 64, 16), F32)), A64)
     # Of an emulated run: 1.25 cycles an element on neoverse-n2, the indices of a pixel included.
     assert scheduled.cycles is not None
     assert 1 < scheduled.cycles / (128 * 128 * 16) < 4
@@ -213,5 +213,5 @@ def test_the_estimate_counts_once_what_is_the_same_for_all_channels():
 )
 def test_estimates_of_reductions_are_near_those_of_their_instructions(function, shape, measured):
     """Against llvm-mca's cycles of an emulated run on neoverse-n2; a window's count of elements is computed once."""
-    scheduled = generic.schedule(lowered(function, (shape, F32)), tvm.target.Target(NEON))
+    scheduled = generic.schedule(lowered(function, (shape, F32)), A64)
     assert scheduled.cycles == pytest.approx(measured, rel=0.25)

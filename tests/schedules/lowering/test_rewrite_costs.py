@@ -3,7 +3,7 @@ import dataclasses
 
 import pytest
 
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.kernels.common.cost_model import MEMORY_BYTES_PER_CYCLE
 from schedules.kernels.epilogues import residual_s8
 from schedules.kernels.gemm import gemm_f32
@@ -96,7 +96,7 @@ def test_what_spills_is_part_of_the_estimate(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_residual_that_no_kernel_adds_is_left_with_the_reason():
-    host = dataclasses.replace(CORE, features=frozenset(), neon=False)
+    host = dataclasses.replace(CORE, features=frozenset(), isa=X86_64)
     answer = RewriteCosts(host).dearer(*with_residual())
     assert answer is not None
     assert answer[0].startswith("no kernel adds it: ")

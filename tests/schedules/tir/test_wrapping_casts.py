@@ -6,6 +6,7 @@ from tvm import te, tirx
 
 from arm_ext.pipeline import codegen
 from schedules import generic
+from schedules.cores import X86_64
 from schedules.tir.wrapping_casts import hide_wrapping_casts
 from tests.schedules.programs import host
 
@@ -53,7 +54,7 @@ def _reader(old: str, new: str, read) -> tirx.PrimFunc:
     x = te.placeholder((31,), old, "x")
     c = te.compute((31,), lambda i: tirx.Cast(new, x[i]), "c")  # its own loop: TE simplifies what is in one
     y = te.compute((31,), lambda i: read(c[i], lambda n: tirx.IntImm(new, n)), "y")
-    return generic.schedule(te.create_prim_func([x, y]), host()).func
+    return generic.schedule(te.create_prim_func([x, y]), X86_64).func
 
 
 @pytest.mark.parametrize("old", INTEGERS)

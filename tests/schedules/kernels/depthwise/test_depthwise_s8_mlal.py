@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.depthwise import depthwise_s8_mlal as kernel
@@ -162,5 +162,5 @@ def test_what_it_does_not_take(case: Case, reason: str):
 def test_cores():
     workload = CASES[0].workload
     assert isinstance(kernel.matches(workload, CORE), KernelMatch)
-    host = dataclasses.replace(CORE, name="x86-64", neon=False)
+    host = dataclasses.replace(CORE, name="x86-64", isa=X86_64)
     assert kernel.matches(workload, host) == missing_feature("depthwise_s8_mlal", "neon", host)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.depthwise import depthwise_s8_patch as kernel
@@ -135,7 +135,7 @@ def test_near_misses_name_limit_and_actual(case: Case, limit: str, actual: str):
 
 
 def test_cores():
-    host = dataclasses.replace(A53, name="x86-64", neon=False)
+    host = dataclasses.replace(A53, name="x86-64", isa=X86_64)
     answer = kernel.matches(CASES[0].workload, host)
     assert isinstance(answer, Diagnostic)
     assert answer.why() == "x86-64 has no neon"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.gemm import gemm_s8_mlal as kernel
 from schedules.kernels.gemm import product_s8
@@ -124,7 +124,7 @@ def test_inner_loop(name: str, tile: tuple[int, int], share: float):
 def test_what_it_does_not_take():
     workload = CONVOLUTIONS[0].workload
     assert isinstance(kernel.matches(workload, CORE), KernelMatch)
-    host = dataclasses.replace(CORE, name="x86-64", neon=False)
+    host = dataclasses.replace(CORE, name="x86-64", isa=X86_64)
     assert kernel.matches(workload, host) == missing_feature("gemm_s8_mlal", "neon", host)
     for wrong, reason in [((3, 8), "registers"), ((2, 4), "multiple of 8"), ((2, 8, 3), "three products")]:
         with pytest.raises(ValueError, match=reason):

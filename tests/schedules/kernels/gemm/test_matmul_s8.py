@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.epilogues.accumulator_bounds import magnitude_of_run_time
@@ -198,7 +198,7 @@ def test_near_misses_name_limit_and_actual():
         assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
-    scalar = dataclasses.replace(CORE, features=frozenset(), neon=False)
+    scalar = dataclasses.replace(CORE, features=frozenset(), isa=X86_64)
     assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "i8mm or dotprod or neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.matmul_s8", "arm.linear")
     wide = dataclasses.replace(good, operands=(a, dataclasses.replace(b, dtype="int16")))

@@ -12,7 +12,7 @@ from tvm.relax import op
 from arm_ext.board import Board
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
@@ -148,7 +148,7 @@ def test_near_misses_name_limit_and_actual():
         changed = dict(good.attributes) | attributes
         return dataclasses.replace(good, attributes=tuple(changed.items()))
 
-    scalar = dataclasses.replace(CORE, neon=False)
+    scalar = dataclasses.replace(CORE, isa=X86_64)
     assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"
     assert refused(having(axes="(0, 2)")) == ("[1, 2]", "[0, 2]")

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params
@@ -103,7 +103,7 @@ def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
     refused = refusals_of(kernel, CORE)
 
-    scalar = dataclasses.replace(CORE, neon=False)
+    scalar = dataclasses.replace(CORE, isa=X86_64)
     assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"
     assert refused(dataclasses.replace(good, output_dtype="int16")) == ("int8 or uint8", "uint8, int16")

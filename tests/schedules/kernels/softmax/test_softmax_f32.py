@@ -10,7 +10,7 @@ from tvm.relax import op
 from arm_ext.board import Board
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite
-from schedules.cores import CORES
+from schedules.cores import CORES, X86_64
 from schedules.intrinsics.exp_f32 import ERROR
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.softmax import softmax_f32 as kernel
@@ -116,7 +116,7 @@ def test_near_misses_name_limit_and_actual():
 
     refused = refusals_of(kernel, CORE)
 
-    scalar = dataclasses.replace(CORE, neon=False)
+    scalar = dataclasses.replace(CORE, isa=X86_64)
     assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.softmax", "arm.linear")
     assert refused(dataclasses.replace(good, attributes=(("axis", "1"),))) == ("2", "1")

@@ -8,6 +8,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
+from schedules.cores import X86_64
 from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.softmax import quotient_s8
 from schedules.kernels.softmax import softmax_s8 as kernel
@@ -118,7 +119,7 @@ def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
     refused = refusals_of(kernel, NEON_CORE)
 
-    scalar = dataclasses.replace(NEON_CORE, neon=False)
+    scalar = dataclasses.replace(NEON_CORE, isa=X86_64)
     assert kernel.matches(good, scalar) == missing_feature(kernel.NAME, "neon", scalar)
     both = "arm.softmax_s8, arm.tosa_softmax_s8"
     assert refused(dataclasses.replace(good, composite="arm.linear")) == (both, "arm.linear")

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from schedules import generic
+from schedules.cores import X86_64
 from schedules.numerics.routine import Routine
 from schedules.numerics.tosa.resize import MAX_UNITS, MODES, ResizeAxis, axis_of, resize, resize_routine
 from tests.schedules.numerics.routines import DECIMAL, UNSIGNED, WIDE, Per, run, values
-from tests.schedules.programs import host
 
 SIZES = [
     ((9, 8), (18, 16)),
@@ -136,7 +136,7 @@ def test_what_has_no_resize():
 def test_without_a_kernel_of_its_own_it_is_vectors(channels: int):
     q = values(DECIMAL, (1, 5, 7, channels))
     routine = resize_routine(q.shape, (10, 21), "half_pixel", DECIMAL)
-    scheduled = generic.schedule(routine.func, host())
+    scheduled = generic.schedule(routine.func, X86_64)
     assert channels == 1 or scheduled.done.startswith("vectors of")
     expected = resize(q, *axes("half_pixel", (5, 7), (10, 21)))
     np.testing.assert_array_equal(run(Routine(scheduled.func), [q], expected.shape, "int8"), expected)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of C libraries for Cortex-M on emulated boards."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.board.bare import MACHINES, BareBoard, BareModel, BareResult, machine_for
+from arm_ext.common.errors import EnvError, UsageError
+from arm_ext.package import Package, Selftest
+from arm_ext.package.manifest import Tensor
+from arm_ext.target.profiles import Profile, with_features
+from relay_passes.memory.plan_arena import aligned
+
+Array = npt.NDArray[Any]
+
+VIRTUAL = "virtual"
+_OK = 0
+
+
+def profile_of(library: Package) -> Profile:
+    """Return the profile that a library was compiled for, with the features that --mattr left."""
+    target = library.manifest.target
+    return with_features(target.profile, target.features)
+
+
+def check_board(library: Package, board: str) -> None:
+    """Refuse a board on which the library does not run.
+
+    Raises:
+        UsageError: The board is not the emulated one for the library's core.
+    """
+    machine, _ = machine_for(library.manifest.target.core)
+    if board not in {VIRTUAL, f"{VIRTUAL}:{machine.name}", machine.name}:
+        others = ", ".join(MACHINES)
+        raise UsageError(
+            f"--board {board}: {library.path} is a C library for {library.manifest.target.core}, which runs on the "
+            f"emulated board {machine.name} (--board virtual); of emulated boards there are {others}"
+        )
+
+
+def selftest_of(library: Package) -> Selftest:
+    """Read the self-test of a library: inputs, expected outputs, and those of steps."""
+    manifest = library.manifest
+    assert manifest.library is not None
+    name = "selftest" if manifest.library.archive is None else manifest.library.name
+    data, at = library.read(f"example/{name}.bin"), 0
+
+    def arrays(tensors: Sequence[Tensor]) -> list[Array]:
+        nonlocal at
+        found = []
+        for tensor in tensors:
+            count = int(np.prod(tensor.shape, dtype=np.int64))
+            found.append(np.frombuffer(data, tensor.dtype, count, at).reshape(tensor.shape))
+            at += aligned(found[-1].nbytes)
+        return found
+
+    inputs, expected = arrays(manifest.inputs), arrays(manifest.outputs)
+    returned, steps = outputs_of_steps(library), []
+    while manifest.states and at < len(data):
+        steps.append(arrays(returned))
+    return Selftest(inputs, expected, [], "", steps)
+
+
+def outputs_of_steps(library: Package) -> list[Tensor]:
+    """Return the outputs of a step: those that are no states, or all if every output is one."""
+    states = {state.output for state in library.manifest.states}
+    outputs = library.manifest.outputs
+    return [tensor for tensor in outputs if tensor.name not in states] or outputs
+
+
+def bare_model(library: Package, *, steps: bool = False) -> BareModel:
+    """Return what a board links of a library.
+
+    Args:
+        library: The library.
+        steps: Whether runs are steps of a model with states.
+
+    Raises:
+        UsageError: The library has what the program on the emulated board does not provide.
+    """
+    manifest = library.manifest
+    info = manifest.library
+    assert info is not None
+    for reason, found in (
+        ("it takes inputs of several shapes", bool(manifest.buckets)),
+        ("its weights are in a file (--weights file)", (library.path / f"lib{info.name}.weights").exists()),
+        ("its arena has several regions (--memory)", len(info.regions) > 1),
+        ("it has models beside it", info.archive is not None),
+    ):
+        if found:
+            raise UsageError(
+                f"{library.path}: {reason}, which emulated boards do not support; build the example in "
+                f"{library.path / 'example'} for your board"
+            )
+    count = len(manifest.states) if steps else 0
+    outputs = outputs_of_steps(library) if steps else manifest.outputs
+    return BareModel(
+        library.path.resolve(),
+        info.archive or info.name,
+        info.name,
+        profile_of(library),
+        [_described(tensor) for tensor in manifest.inputs[: len(manifest.inputs) - count]],
+        [_described(tensor) for tensor in outputs],
+        steps,
+        manifest.npu is not None and bool(manifest.npu.regions),
+    )
+
+
+def _described(tensor: Tensor) -> tuple[tuple[int, ...], str]:
+    return tuple(int(size) for size in tensor.shape), tensor.dtype
+
+
+def run_on_bare(
+    library: Package,
+    board: str,
+    batches: Sequence[Sequence[Array]],
+    *,
+    steps: bool = False,
+    count: bool = False,
+) -> BareResult:
+    """Run a library on some sets of inputs, one after the other.
+
+    Args:
+        library: The library.
+        board: "virtual", or the name of the emulated board for the library's core.
+        batches: Sets of inputs.
+        steps: Whether each is a step of a model with states.
+        count: Whether instructions are counted.
+
+    Raises:
+        UsageError: The board or the library is unsuited.
+        EnvError: The emulator is missing or failed, or the library returned an error.
+    """
+    check_board(library, board)
+    with BareBoard(bare_model(library, steps=steps)) as opened:
+        result = opened.run(batches, count=count)
+    if wrong := [status for status in result.statuses if status != _OK]:
+        raise EnvError(f"{library.path}: a run ended with status {wrong[0]} (see {_header(library)})")
+    return result
+
+
+def _header(library: Package) -> Path:
+    assert library.manifest.library is not None
+    return library.path / "include" / f"{library.manifest.library.name}.h"
+
+
+def named_outputs(library: Package, outputs: Sequence[Array]) -> Mapping[str, Array]:
+    """Return the outputs of a run by name."""
+    return {tensor.name: value for tensor, value in zip(library.manifest.outputs, outputs, strict=True)}
