@@ -7,6 +7,8 @@ from typing import Any, Literal
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from arm_ext.api.run_library import BareCount
+from arm_ext.api.run_library import count as count_library
 from arm_ext.board import Board, check_cores, check_threads, conditions, open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import parse_spec
@@ -23,7 +25,7 @@ from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.published_times import TimeInterval, time_interval
 from schedules.cores import CORES, Core
 
-Report = CountReport | ThreadReport | TimeReport
+Report = CountReport | ThreadReport | TimeReport | BareCount
 
 
 class BucketReport(BaseModel):
@@ -58,7 +60,8 @@ def bench(
     For a model with states, an inference is one step.
 
     Args:
-        package: Folder, opened package, or what `compile` returned.
+        package: Folder, opened package, or what `compile` returned; or a C library for a Cortex-M, whose instructions
+            are counted on the emulated board of its core.
         board: Board to measure on, such as "virtual", "local", "ssh://user@host" or "host:port".
         threads: Threads of the runtime, on a board whose server is started here. By default one on a virtual board;
             with several, what is counted there is the share of each.
@@ -71,7 +74,11 @@ def bench(
             of threads for a board whose server is not started here.
         EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
     """
-    pkg = package_of(package)
+    pkg = package_of(package, bare=True)
+    if pkg.manifest.library is not None:
+        if threads is not None or cores:
+            raise UsageError("--threads and --cores are for packages; a microcontroller has one core")
+        return count_library(pkg, board)
     views = views_of(pkg, static_shapes(shapes, "bench"))
     if len(views) == 1:
         return _measure(views[0], board, threads, cores)

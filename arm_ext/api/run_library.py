@@ -3,13 +3,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from arm_ext.board.bare import MACHINES, BareBoard, BareModel, BareResult, machine_for
 from arm_ext.common.errors import EnvError, UsageError
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.package import Package, Selftest
 from arm_ext.package.manifest import Tensor
 from arm_ext.target.profiles import Profile, with_features
@@ -151,3 +153,62 @@ def _header(library: Package) -> Path:
 def named_outputs(library: Package, outputs: Sequence[Array]) -> Mapping[str, Array]:
     """Return the outputs of a run by name."""
     return {tensor.name: value for tensor, value in zip(library.manifest.outputs, outputs, strict=True)}
+
+
+class FunctionCount(ClosedRecord):
+    """The retired instructions of a function in one inference."""
+
+    symbol: str = Field(description="The function: a kernel of the library, or a routine that it calls.")
+    instructions: int = Field(description="Retired instructions in the function itself.")
+    share: float = Field(description="Their share of all.")
+
+
+class BareCount(ClosedRecord):
+    """What one inference of a C library executes on an emulated microcontroller."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["microcontroller"] = "microcontroller"
+    board: str = Field(description="QEMU's name of the emulated board.")
+    core: str = Field(description="Core that the library was compiled for.")
+    stands_in: str = Field(
+        description="What runs the code in the place of that core; empty if it does itself."
+    )
+    instructions: int = Field(description="Retired instructions of one inference, the same in each.")
+    macs: int = Field(description="Multiply-accumulates of the model.")
+    stack_bytes: int = Field(description="Stack that the inference took, found by painting.")
+    arena_bytes: int = Field(description="Size of the arena.")
+    functions: tuple[FunctionCount, ...] = Field(description="By function, the most instructions first.")
+    npu: None = None
+    note: str = (
+        "Counts are of an emulator: instructions, and not cycles of a core. A Cortex-M retires at most one instruction "
+        "a cycle (M7 and M85 two), and fewer where it waits for memory. The end of a low-overhead loop counts in each "
+        "iteration."
+    )
+
+
+def count(library: Package, board: str) -> BareCount:
+    """Count the instructions of one inference with the self-test's inputs; of one step for a model with states.
+
+    Raises:
+        UsageError, EnvError: As `run_on_bare`.
+    """
+    manifest = library.manifest
+    assert manifest.library is not None
+    machine, stands_in = machine_for(manifest.target.core)
+    inputs, steps = selftest_of(library).inputs, bool(manifest.states)
+    own = inputs[: len(inputs) - len(manifest.states)] if steps else inputs
+    result = run_on_bare(library, board, [own], steps=steps, count=True)
+    (counted,), (total,) = result.counts, result.instructions
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    return BareCount(
+        board=machine.name,
+        core=manifest.target.core,
+        stands_in=stands_in,
+        instructions=total,
+        macs=manifest.macs,
+        stack_bytes=result.stack_bytes,
+        arena_bytes=manifest.library.arena_bytes,
+        functions=tuple(
+            FunctionCount(symbol=name, instructions=number, share=number / total) for name, number in ordered
+        ),
+    )

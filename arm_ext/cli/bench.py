@@ -22,6 +22,7 @@ from arm_ext.measure.times import TimeReport
 
 if TYPE_CHECKING:
     from arm_ext.api.bench import Report
+    from arm_ext.api.run_library import BareCount
     from arm_ext.measure.profile import CountReport
 
 
@@ -70,7 +71,8 @@ def bench(
 ) -> None:
     """Measure PACKAGE on a board.
 
-    A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
+    A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates; of a C library
+    for a Cortex-M, instruction counts.
     """
     load_tvm()
     # Not imported above: they load TVM and the front ends, which --help does not need.
@@ -115,9 +117,24 @@ def _text(report: "Report") -> str:
         text = _times(report)
     elif isinstance(report, ThreadReport):
         text = _threads(report)
+    elif report.kind == "microcontroller":
+        text = _bare(report)
     else:
         text = f"{_totals(report)}\n\n{_symbols(report)}\n\n{prose(report.note)}"
     return text if report.npu is None else f"{text}\n\n{report.npu.text()}"
+
+
+def _bare(report: "BareCount") -> str:
+    per_mac = f", {report.instructions / report.macs:.2f} per MAC" if report.macs else ""
+    stands_in = f", by {report.stands_in}" if report.stands_in else ""
+    totals = {
+        "instructions": f"{_millions(report.instructions)} per inference{per_mac}",
+        "board": f"{report.board} (emulated), {report.core}{stands_in}",
+        "memory": f"{report.arena_bytes:,} bytes of arena, {report.stack_bytes:,} of stack",
+    }
+    rows = [("instructions", "share", "kernel or routine")]
+    rows += [(f"{row.instructions:,}", _percent(row.share), row.symbol) for row in report.functions]
+    return "\n".join([_lines(totals), "", columns(rows, ">><"), "", prose(report.note)])
 
 
 def _times(report: TimeReport) -> str:

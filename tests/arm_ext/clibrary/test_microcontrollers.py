@@ -66,6 +66,16 @@ def test_instructions_are_counted_by_function_and_repeat(tmp_path: Path) -> None
     assert sum(kernels.values()) > 0.9 * sum(first.values())
 
 
+def test_bench_tells_instructions_by_kernel(tmp_path: Path) -> None:
+    library = compiled(DIGITS / "digits_int8.onnx", "cortex-m85", tmp_path / "library")
+    report = arm_ext.bench(library)
+    assert report.kind == "microcontroller"
+    assert report.instructions == sum(each.instructions for each in report.functions)
+    assert "M55" in report.stands_in
+    with pytest.raises(UsageError, match="has one core"):
+        arm_ext.bench(library, threads=2)
+
+
 def test_steps_keep_states(tmp_path: Path) -> None:
     library = compiled(state_models.held(), "cortex-m33", tmp_path / "library", state={"last": "next"})
     result = arm_ext.run(library, check=True)
