@@ -37,7 +37,13 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.attention import attention_f32
 from schedules.kernels.common.contract import Kernel, KernelMatch, declined
-from schedules.kernels.depthwise import depthwise_f32, depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
+from schedules.kernels.depthwise import (
+    depthwise_f32,
+    depthwise_s8,
+    depthwise_s8_mlal,
+    depthwise_s8_mve,
+    depthwise_s8_patch,
+)
 from schedules.kernels.elementwise import broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
     gemm_bf16,
@@ -45,6 +51,7 @@ from schedules.kernels.gemm import (
     gemm_f32,
     gemm_s8_mlal,
     gemm_s8_mmla,
+    gemm_s8_mve,
     gemm_s8_sdot,
     gemm_w4,
     gemm_w8,
@@ -89,7 +96,7 @@ KERNELS: tuple[Kernel, ...] = (
 )
 """The kernels for A64; those that need no vector instructions of their own run on x86-64, too."""
 
-MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (tree_ensemble,)
+MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (gemm_s8_mve, depthwise_s8_mve, tree_ensemble)
 """The kernels for Cortex-M. What they decline is computed by generic loops."""
 
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels for Helium against the host's self-test: sizes with tails, strides, dilations, borders, zero points."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import arm_ext
+from arm_ext.api.run_library import run_on_bare, selftest_of
+from arm_ext.package import load_package
+
+
+@dataclass(frozen=True)
+class Case:
+    """A quantised convolution of data [batch, channels, height, width]."""
+
+    channels: int
+    outputs: int
+    kernel: tuple[int, int] = (1, 1)
+    size: tuple[int, int] = (5, 7)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    groups: int = 1
+    batch: int = 1
+    extreme: bool = False
+
+
+PRODUCTS = (
+    Case(16, 16),
+    Case(64, 31),
+    Case(80, 16),
+    Case(7, 9),
+    Case(1, 1, (3, 3)),
+    Case(3, 8, (3, 3), pads=(1, 1, 1, 1), strides=(2, 2)),
+    Case(16, 17, (3, 3), pads=(1, 0, 2, 1), batch=2),
+    Case(31, 16, (2, 3), dilations=(2, 1)),
+    Case(8, 33, (5, 1), (9, 9), pads=(2, 0, 2, 0)),
+    Case(16, 16, (3, 3), extreme=True),
+)
+DEPTHWISE = (
+    Case(16, 16, (3, 3), groups=16),
+    Case(48, 48, (3, 3), pads=(1, 1, 1, 1), groups=48, batch=2),
+    Case(8, 8, (3, 3), pads=(1, 1, 1, 1), strides=(2, 2), groups=8),
+    Case(31, 31, (5, 3), (9, 8), pads=(2, 1, 2, 1), groups=31),
+    Case(32, 32, (2, 2), dilations=(2, 3), groups=32),
+    Case(16, 16, (3, 3), groups=16, extreme=True),
+)
+
+
+def model(cases: Sequence[Case], dtype: str) -> onnx.ModelProto:
+    """A model with a convolution for each case, each with an input and an output of its own."""
+    rng, nodes, inputs, outputs, constants = np.random.default_rng(3), [], [], [], []
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    for number, case in enumerate(cases):
+        shape = (case.outputs, case.channels // case.groups, *case.kernel)
+        weights = rng.integers(-128, 128, shape) if case.extreme else rng.integers(-127, 128, shape)
+        weights.flat[: 4 * case.extreme] = -128
+        scale = 0.9 / np.sqrt(weights[0].size) / 60
+        known = {
+            "xs": np.float32(0.05),
+            "xz": np.dtype(dtype).type(3 if dtype == "int8" else 131),
+            "w": weights.astype("int8"),
+            "ws": (scale * rng.uniform(0.5, 1.5, case.outputs)).astype("float32"),
+            "wz": np.zeros(case.outputs, "int8"),
+            "ys": np.float32(0.04),
+            "yz": np.dtype(dtype).type(-7 if dtype == "int8" else 117),
+            "b": rng.integers(-3000, 3000, case.outputs).astype("int32"),
+        }
+        for name, value in known.items():
+            constants.append(numpy_helper.from_array(np.asarray(value), f"{name}{number}"))
+        names = [f"{name}{number}" for name in ("x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b")]
+        attributes = {
+            "kernel_shape": case.kernel,
+            "pads": case.pads,
+            "strides": case.strides,
+            "dilations": case.dilations,
+            "group": case.groups,
+        }
+        nodes.append(helper.make_node("QLinearConv", names, [f"y{number}"], f"conv{number}", **attributes))
+        inputs.append(
+            helper.make_tensor_value_info(f"x{number}", element, (case.batch, case.channels, *case.size))
+        )
+        outputs.append(helper.make_tensor_value_info(f"y{number}", element, None))
+    graph = helper.make_graph(nodes, "cases", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("cases", "kernel"), [(PRODUCTS, "gemm_s8_mve"), (DEPTHWISE, "depthwise_s8_mve")])
+def test_convolutions_are_those_of_the_host(
+    tmp_path: Path, dtype: str, cases: Sequence[Case], kernel: str
+) -> None:
+    folder = tmp_path / "library"
+    arm_ext.compile(model(cases, dtype), target="cortex-m55", output=folder, emit="c-library")
+    report = json.loads((folder / "report.json").read_text())
+    chosen = [call["kernel"] for call in report["kernels"]]
+    declined = 2 if kernel == "depthwise_s8_mve" else 0
+    assert chosen.count(kernel) >= len(cases) - declined - 1, chosen
+    library = load_package(folder, bare=True)
+    rng, selftest = np.random.default_rng(8), selftest_of(library)
+    info = np.iinfo(dtype)
+    extremes = [np.full_like(each, (info.min, info.max)[n % 2]) for n, each in enumerate(selftest.inputs)]
+    host = arm_ext.compile(model(cases, dtype), target="host", output=tmp_path / "host")
+    batches = [
+        selftest.inputs,
+        extremes,
+        [rng.integers(info.min, info.max + 1, each.shape).astype(dtype) for each in selftest.inputs],
+    ]
+    found = run_on_bare(library, "virtual", batches).outputs
+    names = [tensor.name for tensor in library.manifest.inputs]
+    for inputs, outputs in zip(batches, found, strict=True):
+        expected = arm_ext.run(host, board="local", inputs=dict(zip(names, inputs, strict=True))).outputs
+        for number, (output, (name, value)) in enumerate(zip(outputs, expected.items(), strict=True)):
+            np.testing.assert_array_equal(output, value, err_msg=f"{name}: {cases[number]}")
+            assert len(np.unique(value)) > 1 or inputs is extremes
