@@ -40,6 +40,7 @@ from schedules.kernels.common.contract import Kernel, KernelMatch, declined
 from schedules.kernels.depthwise import (
     depthwise_f32,
     depthwise_s8,
+    depthwise_s8_dsp,
     depthwise_s8_mlal,
     depthwise_s8_mve,
     depthwise_s8_patch,
@@ -49,6 +50,7 @@ from schedules.kernels.gemm import (
     gemm_bf16,
     gemm_f16,
     gemm_f32,
+    gemm_s8_dsp,
     gemm_s8_mlal,
     gemm_s8_mmla,
     gemm_s8_mve,
@@ -96,7 +98,13 @@ KERNELS: tuple[Kernel, ...] = (
 )
 """The kernels for A64; those that need no vector instructions of their own run on x86-64, too."""
 
-MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (gemm_s8_mve, depthwise_s8_mve, tree_ensemble)
+MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (
+    gemm_s8_mve,
+    depthwise_s8_mve,
+    gemm_s8_dsp,
+    depthwise_s8_dsp,
+    tree_ensemble,
+)
 """The kernels for Cortex-M. What they decline is computed by generic loops."""
 
 

@@ -6,7 +6,7 @@ overflow where no weight is -128, and are then widened and added to 32 bits. A b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, tirx
@@ -48,13 +48,11 @@ class Params:
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept depthwise convolutions of 8-bit data by constant int8 weights, on cores with MVE and its floats."""
-    product = product_s8.product_of(workload, NAME)
+    product = product_s8.converted_product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product
     if core.isa.name != MVE.name or not core.isa.rounds:
         return missing_feature(NAME, "mve.fp", core)
-    if product.form == "rescale":
-        return declined(NAME, "requantisation is that of TOSA", "qdq", "tosa")
     if product.groups == 1 or product.columns > 1 or any(length > 1 for _, length in product.rows.segments):
         actual = f"{product.groups} groups of {product.columns} outputs"
         return declined(NAME, "not depthwise", "an input and an output each group", actual, unfit=True)
@@ -169,9 +167,7 @@ def _taps(workload: Workload) -> list[range]:
 
 
 def _product(workload: Workload) -> IntegerProduct:
-    product = taken(product_s8.product_of(workload, NAME), workload)
-    # Accumulators are converted to float: they begin with the offset alone.
-    return replace(product, form="convert", fused=False)
+    return taken(product_s8.converted_product_of(workload, NAME), workload)
 
 
 def _blocks(product: IntegerProduct) -> int:

@@ -9,7 +9,7 @@ instructions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, tirx
@@ -55,13 +55,11 @@ class Params:
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept products of one group of 8-bit data by constant int8 weights, on cores with MVE and its floats."""
-    product = product_s8.product_of(workload, NAME)
+    product = product_s8.converted_product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product
     if core.isa.name != MVE.name or not core.isa.rounds:
         return missing_feature(NAME, "mve.fp", core)
-    if product.form == "rescale":
-        return declined(NAME, "requantisation is that of TOSA", "qdq", "tosa")
     if product.groups > 1:
         return declined(NAME, "convolution has groups", "1", str(product.groups))
     return KernelMatch(f"int8 product {product}")
@@ -233,9 +231,7 @@ class _Emitter:
 
 
 def _product(workload: Workload) -> IntegerProduct:
-    product = taken(product_s8.product_of(workload, NAME), workload)
-    # Accumulators are converted to float: they begin with the offset alone.
-    return replace(product, form="convert", fused=False)
+    return taken(product_s8.converted_product_of(workload, NAME), workload)
 
 
 def _chunks(product: IntegerProduct) -> int:

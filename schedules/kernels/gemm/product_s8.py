@@ -120,6 +120,9 @@ WIDE = "int16"
 ACCUMULATOR_BITS = 31
 """|accumulator| below two to this power is in int32."""
 
+CONVERTED_BITS = 30
+"""|acc * m| below two to this power, with a zero point added, is in int32."""
+
 LEAST_COLUMNS = 8
 """Least columns per group of int16 data: of a depthwise convolution, a tile has one column."""
 
@@ -226,6 +229,25 @@ def product_of(workload: Workload, kernel: str, *, wide: bool = False) -> Intege
     if workload.composite == LINEAR:
         return _requantized(workload, linear(workload))
     return _requantized(workload, _convolution(workload))
+
+
+def converted_product_of(workload: Workload, kernel: str) -> IntegerProduct | Diagnostic:
+    """Parse a workload for a kernel that converts accumulators, which begin with the offset alone, to float and back.
+
+    Arguments are those of `product_of`; so are the workloads that it accepts, but for the numerics `tosa`.
+    """
+    product = product_of(workload, kernel)
+    if isinstance(product, Diagnostic):
+        return product
+    if product.form == "rescale":
+        return declined(kernel, "requantisation is that of TOSA", "qdq", "tosa")
+    limit = workload.magnitude
+    if limit is None or limit.scaled > CONVERTED_BITS:
+        actual = "unknown" if limit is None else f"2**{limit.scaled}"
+        return declined(
+            kernel, "outputs may exceed int32 before they saturate", f"2**{CONVERTED_BITS}", actual
+        )
+    return replace(product, form="convert", fused=False)
 
 
 def _convolution(workload: Workload) -> GemmProduct:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels for Helium against the host's self-test: sizes with tails, strides, dilations, borders, zero points."""
+"""The kernels for Cortex-M against the host: sizes with tails, strides, dilations, borders, batches, zero points."""
 
 import json
 from collections.abc import Sequence
@@ -93,15 +93,23 @@ def model(cases: Sequence[Case], dtype: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize(("cases", "kernel"), [(PRODUCTS, "gemm_s8_mve"), (DEPTHWISE, "depthwise_s8_mve")])
+@pytest.mark.parametrize(
+    ("target", "cases", "kernel"),
+    [
+        ("cortex-m55", PRODUCTS, "gemm_s8_mve"),
+        ("cortex-m55", DEPTHWISE, "depthwise_s8_mve"),
+        ("cortex-m4", PRODUCTS, "gemm_s8_dsp"),
+        ("cortex-m7", DEPTHWISE, "depthwise_s8_dsp"),
+    ],
+)
 def test_convolutions_are_those_of_the_host(
-    tmp_path: Path, dtype: str, cases: Sequence[Case], kernel: str
+    tmp_path: Path, dtype: str, target: str, cases: Sequence[Case], kernel: str
 ) -> None:
     folder = tmp_path / "library"
-    arm_ext.compile(model(cases, dtype), target="cortex-m55", output=folder, emit="c-library")
+    arm_ext.compile(model(cases, dtype), target=target, output=folder, emit="c-library")
     report = json.loads((folder / "report.json").read_text())
     chosen = [call["kernel"] for call in report["kernels"]]
-    declined = 2 if kernel == "depthwise_s8_mve" else 0
+    declined = 2 if cases is DEPTHWISE else 0
     assert chosen.count(kernel) >= len(cases) - declined - 1, chosen
     library = load_package(folder, bare=True)
     rng, selftest = np.random.default_rng(8), selftest_of(library)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of the DSP extension of Cortex-M: pairs of 16 bits in a general register.
+
+Source: Armv7-M ARM DDI 0403, section A4.4.3; LLVM's IntrinsicsARM.td.
+"""
+
+from tvm import ir, tirx
+
+from schedules.intrinsics.operands import check
+
+_BYTE = tirx.IntImm("int32", 8)
+
+
+def sxtb16(word: ir.Expr, *, odd: bool) -> ir.Expr:
+    """Widen bytes 0 and 2, or 1 and 3, of an int32 to a pair of 16 bits: SXTB16, which rotates its operand, too."""
+    check("sxtb16", (word, "int32"))
+    source = tirx.call_llvm_pure_intrin("int32", "llvm.fshr.i32", word, word, _BYTE) if odd else word
+    return tirx.call_llvm_pure_intrin("int32", "llvm.arm.sxtb16", source)
+
+
+def pkhbt(low: ir.Expr, high: ir.Expr) -> ir.Expr:
+    """Join the lower halves of two int32: PKHBT."""
+    a, b = (tirx.reinterpret("uint32", each) for each in (low, high))
+    return tirx.reinterpret("int32", (a & tirx.IntImm("uint32", 0xFFFF)) | (b << tirx.IntImm("uint32", 16)))
+
+
+def pkhtb(low: ir.Expr, high: ir.Expr) -> ir.Expr:
+    """Join the upper halves of two int32: PKHTB."""
+    a, b = (tirx.reinterpret("uint32", each) for each in (low, high))
+    return tirx.reinterpret(
+        "int32", (b & tirx.IntImm("uint32", 0xFFFF0000)) | (a >> tirx.IntImm("uint32", 16))
+    )
+
+
+def smlad(a: ir.Expr, b: ir.Expr, acc: ir.Expr) -> ir.Expr:
+    """Add the products of two pairs of 16 bits to an int32: SMLAD."""
+    check("smlad", (a, "int32"), (b, "int32"), (acc, "int32"))
+    return tirx.call_llvm_pure_intrin("int32", "llvm.arm.smlad", a, b, acc)
+
+
+def vcvtr(x: ir.Expr) -> ir.Expr:
+    """Round a float32 to an int32 by the rounding mode, half to even, and saturate: VCVTR.S32.F32."""
+    check("vcvtr", (x, "float32"))
+    return tirx.reinterpret("int32", tirx.call_llvm_pure_intrin("float32", "llvm.arm.vcvtr.f32", x))
