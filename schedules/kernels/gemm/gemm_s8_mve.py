@@ -17,11 +17,10 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Workload
 from schedules.cores import MVE, Core
-from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import mve
-from schedules.intrinsics.opaque import opaque_view, opaques
+from schedules.intrinsics.opaque import opaque_view
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
+from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues.requantize_mve import (
     COLUMNS,
     INSTRUCTIONS,
@@ -31,10 +30,10 @@ from schedules.kernels.epilogues.requantize_mve import (
     requantized,
     store_columns,
 )
-from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product import weights_by_column
+from schedules.kernels.gemm.converted_product import ConvertedKernel, Operands
+from schedules.kernels.gemm.converted_product import Params as Params
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip
-from schedules.tir.emit import i64, kernel_function, load
+from schedules.tir.emit import i64, load
 
 NAME = "gemm_s8_mve"
 
@@ -48,115 +47,43 @@ PAIRED = 2
 """Columns that share an address: a load reaches 112 bytes, and LLVM keeps more addresses on the stack."""
 
 
+class _Vmladava(ConvertedKernel):
+    name, suffix, isa, needs, step = NAME, "mve", MVE, "mve.fp", COLUMNS
+
+    def has(self, core: Core) -> bool:
+        return core.isa.rounds
+
+    def cost(self, workload: Workload, product: IntegerProduct) -> float:
+        chunks, blocks = _chunks(product), self.padded_columns(product) // COLUMNS
+        # A load of weights and a product for each vector, the row's loads, and start and end of each sum.
+        again = 0 if chunks <= HELD else COLUMNS // TOGETHER * (chunks + 4)
+        sums = COLUMNS * (2 * chunks + 2) + again
+        segments = product.rows.segments
+        staged = 0 if _in_place(product) else sum(2 * -(-length // VECTOR) + 4 for _, length in segments)
+        return product.rows.count * (blocks * (sums + INSTRUCTIONS) + staged + 6)
+
+    def order(self, columns: int) -> Array:
+        return in_order(columns)
+
+    def packed(self, product: IntegerProduct, weights: Array) -> Array:
+        depth = _chunks(product) * VECTOR
+        rows = np.pad(weights, ((0, 0), (0, depth - product.rows.depth)))[in_order(len(weights))]
+        if _chunks(product) <= HELD:
+            return rows
+        return rows.reshape(-1, TOGETHER, depth // VECTOR, VECTOR).transpose(0, 2, 1, 3)
+
+    def emit(self, workload: Workload, operands: Operands) -> None:
+        _Emitter(**vars(operands)).rows()
+
+
 @dataclass(frozen=True)
-class Params:
-    """Parameters of the kernel: none."""
-
-
-def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-    """Accept products of one group of 8-bit data by constant int8 weights, on cores with MVE and its floats."""
-    product = product_s8.converted_product_of(workload, NAME)
-    if isinstance(product, Diagnostic):
-        return product
-    if core.isa.name != MVE.name or not core.isa.rounds:
-        return missing_feature(NAME, "mve.fp", core)
-    if product.groups > 1:
-        return declined(NAME, "convolution has groups", "1", str(product.groups))
-    return KernelMatch(f"int8 product {product}")
-
-
-def default(workload: Workload, core: Core) -> Params:
-    """Return the only parameters."""
-    return Params()
-
-
-def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return the only parameters."""
-    return (Params(),)
-
-
-def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Return the instructions of one call; a vector instruction takes one cycle behind one of another unit."""
-    product = _product(workload)
-    chunks, blocks = _chunks(product), _blocks(product)
-    held = chunks <= HELD
-    # A load of weights and a product for each vector, the row's loads, and start and end of each sum.
-    sums = COLUMNS * (2 * chunks + 2) + (0 if held else COLUMNS // TOGETHER * (chunks + 4))
-    staged = (
-        0 if _in_place(product) else sum(2 * -(-length // VECTOR) + 4 for _, length in product.rows.segments)
-    )
-    return product.rows.count * (blocks * (sums + INSTRUCTIONS) + staged + 6)
-
-
-def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the weights, and offset and multiplier of each column, in the order of the sums."""
-    product = _product(workload)
-    columns, depth = _blocks(product) * COLUMNS, _chunks(product) * VECTOR
-    (weights,) = weights_by_column(workload, constants, product)
-    offsets, multipliers = product_s8.offsets_and_multipliers(workload, constants, product)
-    order = in_order(columns)
-    rest = columns - product.columns
-    packed = np.pad(weights, ((0, rest), (0, depth - product.rows.depth)))[order]
-    if _chunks(product) > HELD:
-        fours = packed.reshape(columns // TOGETHER, TOGETHER, depth // VECTOR, VECTOR)
-        packed = fours.transpose(0, 2, 1, 3)
-    return (
-        np.ascontiguousarray(packed).reshape(-1),
-        np.pad(offsets, (0, rest))[order],
-        np.pad(multipliers, (0, rest))[order].astype("float32"),
-    )
-
-
-def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    product = _product(workload)
-    columns = _blocks(product) * COLUMNS
-    constants = [
-        ((columns * _chunks(product) * VECTOR,), "int8"),
-        ((columns,), "int32"),
-        ((columns,), "float32"),
-    ]
-    arguments = [*((operand.shape, operand.dtype) for operand in workload.inputs), *constants]
-    arguments.append((workload.output_shape, workload.output_dtype))
-    symbol = "_".join(
-        (workload.composite.replace(".", "_"), "mve", *(step.name for step in workload.epilogue))
-    )
-    with kernel_function(symbol, arguments) as function, opaques():
-        x = function.buffers[workload.operands[0].index]
-        _Emitter(product, workload.operands[0].shape, x, *function.buffers[-4:]).emit()
-    assert function.prim_func is not None
-    return function.prim_func
-
-
-class _Emitter:
+class _Emitter(Operands):
     """Emits the code of a product."""
 
-    def __init__(
-        self,
-        product: IntegerProduct,
-        shape: Sequence[int],
-        x: tirx.Buffer,
-        weights: tirx.Buffer,
-        offsets: tirx.Buffer,
-        multipliers: tirx.Buffer,
-        y: tirx.Buffer,
-    ) -> None:
-        self._product, self._shape = product, shape
-        self._chunks = _chunks(product)
-        self._x, self._weights, self._offsets, self._multipliers, self._y = (
-            x,
-            weights,
-            offsets,
-            multipliers,
-            y,
-        )
-
-    def emit(self) -> None:
-        product = self._product
-        pad = product.pad
-        x = self._x
-        if pad is not None:
-            x = copies.padded(x, self._shape, pad.widths, pad.value)
+    def rows(self) -> None:
+        """Emit all rows."""
+        product = self.product
+        x = self.x
         with T.serial(i64(0), i64(product.rows.count)) as row:
             start = T.Bind(product.rows.offset(row))
             if not _in_place(product):
@@ -164,7 +91,11 @@ class _Emitter:
             else:
                 source = x
             target = T.Bind(product.target(row))
-            held = [self._row(source, start, i) for i in range(self._chunks)] if self._chunks <= HELD else []
+            held = (
+                [self._row(source, start, i) for i in range(_chunks(self.product))]
+                if _chunks(self.product) <= HELD
+                else []
+            )
             whole, rest = divmod(product.columns, COLUMNS)
             if whole:
                 with T.serial(i64(0), i64(whole)) as block:
@@ -174,10 +105,10 @@ class _Emitter:
 
     def _staged(self, x: tirx.Buffer, start: ir.Expr) -> tirx.Buffer:
         """Emit a contiguous copy of a row, with zeros up to a whole vector."""
-        depth = self._chunks * VECTOR
+        depth = _chunks(self.product) * VECTOR
         row = T.alloc_buffer((depth,), str(x.dtype), layout=None)
         at = 0
-        for offset, length in self._product.rows.segments:
+        for offset, length in self.product.rows.segments:
             copies.copy(x, start + offset, row, i64(at), length)
             at += length
         # Weights are 0 there, whatever the row holds; but no memory is read that nothing has written.
@@ -185,7 +116,7 @@ class _Emitter:
         return row
 
     def _row(self, source: tirx.Buffer, start: ir.Expr, chunk: ir.Expr | int) -> ir.Expr:
-        return T.Bind(flip(load(source, start + chunk * VECTOR, VECTOR), self._product.flipped))
+        return T.Bind(flip(load(source, start + chunk * VECTOR, VECTOR), self.product.flipped))
 
     def _sums(
         self, source: tirx.Buffer, start: ir.Expr, held: Sequence[ir.Expr], block: ir.Expr
@@ -195,11 +126,11 @@ class _Emitter:
         if held:
             for column in range(COLUMNS):
                 if column % PAIRED == 0:
-                    first = T.Bind((block * COLUMNS + column) * (self._chunks * VECTOR))
-                    view = opaque_view(self._weights, first)
-                total = load(self._offsets, block * COLUMNS + column, 1)
+                    first = T.Bind((block * COLUMNS + column) * (_chunks(self.product) * VECTOR))
+                    view = opaque_view(self.weights, first)
+                total = load(self.offsets, block * COLUMNS + column, 1)
                 for chunk, vector in enumerate(held):
-                    at = i64((column % PAIRED * self._chunks + chunk) * VECTOR)
+                    at = i64((column % PAIRED * _chunks(self.product) + chunk) * VECTOR)
                     total = T.Bind(mve.vmladava(total, vector, load(view, at, VECTOR)))
                 T.buffer_store(acc, total, [i64(column)])
             return acc
@@ -207,13 +138,13 @@ class _Emitter:
             part = T.alloc_buffer((TOGETHER,), "int32", layout=None)
             first = T.Bind(block * COLUMNS + four * TOGETHER)
             for column in range(TOGETHER):
-                T.buffer_store(part, load(self._offsets, first + column, 1), [i64(column)])
-            panel = T.Bind(first * (self._chunks * VECTOR))
-            with T.serial(i64(0), i64(self._chunks)) as chunk:
+                T.buffer_store(part, load(self.offsets, first + column, 1), [i64(column)])
+            panel = T.Bind(first * (_chunks(self.product) * VECTOR))
+            with T.serial(i64(0), i64(_chunks(self.product))) as chunk:
                 vector = self._row(source, start, chunk)
                 at = T.Bind(panel + chunk * (TOGETHER * VECTOR))
                 for column in range(TOGETHER):
-                    weights = load(self._weights, at + column * VECTOR, VECTOR)
+                    weights = load(self.weights, at + column * VECTOR, VECTOR)
                     total = mve.vmladava(load(part, i64(column), 1), vector, weights)
                     T.buffer_store(part, total, [i64(column)])
             for column in range(TOGETHER):
@@ -224,14 +155,10 @@ class _Emitter:
         """Emit requantisation and store of sixteen sums, of which `count` are columns of the product."""
         fours = [i64(four * LANES) for four in range(COLUMNS // LANES)]
         sums = [load(acc, four, LANES) for four in fours]
-        multipliers = [load(self._multipliers, block * COLUMNS + four, LANES) for four in fours]
-        value = requantized(sums, multipliers, self._product.to)
+        multipliers = [load(self.multipliers, block * COLUMNS + four, LANES) for four in fours]
+        value = requantized(sums, multipliers, self.product.to)
         start = T.Bind(target + block * COLUMNS)
-        store_columns(self._y, value, start, count, self._product.to.dtype)
-
-
-def _product(workload: Workload) -> IntegerProduct:
-    return taken(product_s8.converted_product_of(workload, NAME), workload)
+        store_columns(self.y, value, start, count, self.product.to.dtype)
 
 
 def _chunks(product: IntegerProduct) -> int:
@@ -239,11 +166,11 @@ def _chunks(product: IntegerProduct) -> int:
     return -(-product.rows.depth // VECTOR)
 
 
-def _blocks(product: IntegerProduct) -> int:
-    """Return the number of groups of sixteen columns, the last of which may be in part."""
-    return -(-product.columns // COLUMNS)
-
-
 def _in_place(product: IntegerProduct) -> bool:
     """Whether a row is read where it is: contiguous, in whole vectors."""
     return len(product.rows.segments) == 1 and product.rows.depth % VECTOR == 0
+
+
+_KERNEL = _Vmladava()
+matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
+estimate, pack, build = _KERNEL.estimate, _KERNEL.pack, _KERNEL.build
