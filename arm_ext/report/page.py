@@ -22,6 +22,7 @@ from arm_ext.package.manifest import Calibration
 from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
 from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport, NpuSparsity
 from arm_ext.report.report import CompileReport
+from schedules.cores import MICROCONTROLLERS
 from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 
@@ -46,6 +47,10 @@ _ESTIMATES = (
     "kcyc is thousands of cycles with caches on one core, estimated without running the code; `arm-ext profile` has "
     "the same of the code as it runs."
 )
+_ESTIMATED_INSTRUCTIONS = (
+    "kcyc is thousands of instructions, estimated without running the code: a Cortex-M takes a cycle or more for each. "
+    "`arm-ext bench` counts them."
+)
 _COLUMNS = ("layer", "output", "kernel", "kMAC", "kcyc", "time", "KB")
 _ATEN = re.compile(r"aten\.(\w+)\.\w+")
 """An operator of PyTorch: namespace, name, overload."""
@@ -65,6 +70,8 @@ _FURTHER = (
     "One layer: `arm-ext explain MODEL --node LAYER`. What helps, built and measured: `arm-ext advise MODEL --target "
     "TARGET`. What each layer executes, with caches: `arm-ext profile PACKAGE`. Everything: report.json."
 )
+
+_FURTHER_BARE = "Instructions by kernel and the stack, on an emulated board: `arm-ext bench LIBRARY`. Everything: report.json."
 
 _HELPS = "What would help, by these estimates at most"
 _INT8_SAVES, _FP16_SAVES = 3 / 4, 1 / 2
@@ -202,10 +209,18 @@ class _Page:
             times["NPU"] += region.npu_us / self.total
         return "by time: " + ", ".join(f"{kernel} {_percent(share)}" for kernel, share in _greatest(times))
 
+    def _is_bare(self) -> bool:
+        """Whether the target is a microcontroller, whose kernels are estimated in instructions."""
+        return self.report.target in MICROCONTROLLERS
+
+    def _estimates(self) -> str:
+        return _ESTIMATED_INSTRUCTIONS if self._is_bare() else _ESTIMATES
+
     def _time(self) -> str:
         """Return the estimated cost of the complete model, as text."""
         npu, cycles = self.report.npu, sum(call.cycles_with_caches for call in self.on_cpu)
-        said = f"{millions(cycles)} cycles with caches on one core, estimated"
+        unit = "instructions" if self._is_bare() else "cycles with caches on one core"
+        said = f"{millions(cycles)} {unit}, estimated"
         if self.report.has_control_flow():
             said += ", each branch and one iteration of each loop"
         if self.report.time is not None:
@@ -234,7 +249,7 @@ class _Page:
 
     def calls(self) -> Iterator[str]:
         """Yield the table of calls, in execution order."""
-        yield from wrapped("", f"Layers in execution order. {_ESTIMATES}")
+        yield from wrapped("", f"Layers in execution order. {self._estimates()}")
         rows: list[tuple[str, ...] | str] = [_COLUMNS]
         function = ""
         for region, group in groupby(self.report.calls, self.report.region_of):
@@ -261,7 +276,7 @@ class _Page:
         rows.sort(key=lambda row: -row[0])
         first, others = rows[:MOST], rows[MOST:]
         yield from wrapped(
-            "", f"{'Costliest layers' if others else 'Layers, the costliest first'}. {_ESTIMATES}"
+            "", f"{'Costliest layers' if others else 'Layers, the costliest first'}. {self._estimates()}"
         )
         yield from _table([_COLUMNS, *(row for _, row in first)], "<<<>>>>", flexible=0)
         if others:
@@ -347,7 +362,10 @@ class _Page:
             if findings:
                 count = sum(finding.count for finding in findings)
                 yield from ("", f"{title} ({count}):", *_findings(findings, most or MOST))
-        yield from ("", *wrapped("", f"{_ALL if most else ''}{_FURTHER}"))
+        yield from (
+            "",
+            *wrapped("", f"{_ALL if most else ''}{_FURTHER_BARE if self._is_bare() else _FURTHER}"),
+        )
 
     def _helps(self) -> Iterator[_Finding]:
         """Yield changes of the model or of options, with the maximum share of the time that each can save."""

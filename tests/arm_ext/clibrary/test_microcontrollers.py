@@ -76,6 +76,14 @@ def test_bench_tells_instructions_by_kernel(tmp_path: Path) -> None:
         arm_ext.bench(library, threads=2)
 
 
+def test_report_estimates_instructions(tmp_path: Path) -> None:
+    library = compiled(DIGITS / "digits_int8.onnx", "cortex-m4", tmp_path / "library")
+    text = (library.path / "report.txt").read_text()
+    assert "instructions, estimated" in text
+    assert "cycles" not in text.replace("a cycle or", "")
+    assert "profile" not in text
+
+
 def test_steps_keep_states(tmp_path: Path) -> None:
     library = compiled(state_models.held(), "cortex-m33", tmp_path / "library", state={"last": "next"})
     result = arm_ext.run(library, check=True)
