@@ -174,7 +174,7 @@ _BY_LLVM_MCA = {
 }
 
 _NOT_MODELLED = _ByLlvmMca(64.0)
-"""For Cortex-M, which have no look-up by vectors of bytes: four instructions an element."""
+"""Cycles for a Cortex-M, which has no look-up by vectors of bytes: four instructions for each of 16 elements."""
 
 _LOADS_FIRST = 4
 """`spare_registers` of cores that LLVM schedules as a Cortex-A57, loads first (llvm/lib/Target/AArch64,

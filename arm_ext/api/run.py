@@ -2,7 +2,7 @@
 """`arm_ext.run`: runs a package on a board and checks its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.arguments import check_type
-from arm_ext.api.run_library import named_outputs, run_on_bare, selftest_of
+from arm_ext.api.run_library import named_outputs, outputs_of_steps, run_on_bare, selftest_of
 from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
@@ -81,9 +81,7 @@ def inputs_of(
 
 def returned_by_step(package: Package) -> list[str]:
     """Return the names of the outputs of `step`: those that are not states, or all if every output is a state."""
-    states = {state.output for state in package.manifest.states}
-    names = [tensor.name for tensor in package.manifest.outputs]
-    return [name for name in names if name not in states] or names
+    return [tensor.name for tensor in outputs_of_steps(package)]
 
 
 Array = npt.NDArray[Any]
@@ -275,7 +273,7 @@ def _run_library(
     if test.steps:
         own = test.inputs[: len(test.inputs) - len(library.manifest.states)]
         stepped = run_on_bare(library, board, [own] * len(test.steps), steps=True).outputs
-        checks += _check_steps(library, replace(test, steps=[*test.steps]), [*stepped, stepped[0]])
+        checks += _check_steps(library, test, [*stepped, stepped[0]])
     return RunResult(named, checks=checks)
 
 

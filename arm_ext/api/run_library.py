@@ -138,8 +138,7 @@ def run_on_bare(
         EnvError: The emulator is missing or failed, or the library returned an error.
     """
     check_board(library, board)
-    with BareBoard(bare_model(library, steps=steps)) as opened:
-        result = opened.run(batches, count=count)
+    result = BareBoard(bare_model(library, steps=steps)).run(batches, count=count)
     if wrong := [status for status in result.statuses if status != _OK]:
         raise EnvError(f"{library.path}: a run ended with status {wrong[0]} (see {_header(library)})")
     return result

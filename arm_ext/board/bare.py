@@ -8,8 +8,7 @@ these calls reach files of the machine that it runs on.
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ class BareResult:
 
 
 class BareBoard:
-    """An emulated microcontroller with one model; a context manager."""
+    """An emulated microcontroller with one model. Each run is a process of QEMU, which ends with the run."""
 
     def __init__(self, model: BareModel) -> None:
         """Link the program.
@@ -146,7 +145,7 @@ class BareBoard:
         self._qemu = shutil.which(QEMU)
         if self._qemu is None:
             raise EnvError(f"boards with a Cortex-M are emulated by {QEMU}, which is not on PATH; run: {APT}")
-        with _scratch() as folder:
+        with temporary() as folder:
             self._program = _linked(model, self.machine, folder).read_bytes()
 
     def run(self, inputs: Sequence[Sequence[Array]], *, count: bool = False) -> BareResult:
@@ -159,7 +158,7 @@ class BareBoard:
         Raises:
             EnvError: The emulator failed, or did not end in time.
         """
-        with _scratch() as folder:
+        with temporary() as folder:
             program = folder / "program.elf"
             program.write_bytes(self._program)
             (folder / "inputs").write_bytes(b"".join(map(_request, inputs)))
@@ -212,24 +211,9 @@ class BareBoard:
             outputs.append(arrays)
         return BareResult(outputs, statuses, int(np.frombuffer(data, "<u4", 1, at)[0]), counts)
 
-    def close(self) -> None:
-        """Release nothing: each run is a process of its own."""
-
-    def __enter__(self) -> "BareBoard":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _request(arrays: Sequence[Array]) -> bytes:
     return b"\1\0\0\0" + b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    with temporary() as folder:
-        yield folder
 
 
 def _linked(model: BareModel, machine: Machine, folder: Path) -> Path:

@@ -149,8 +149,8 @@ def _thumb_frame(name: str, instructions: Sequence[str]) -> int:
         mnemonic = mnemonic.partition(".")[0]
         first, _, rest = operands.partition(", ")
         if found := _THUMB_PUSH.match(text):
-            frame += found["registers"].count(",") * (8 if mnemonic == "vpush" and "{d" in text else 4)
-            frame += 8 if mnemonic == "vpush" and "{d" in text else 4
+            size = 8 if mnemonic == "vpush" and "{d" in text else 4
+            frame += size * len(found["registers"].split(","))
         elif found := _THUMB_LOWERED.match(text):
             frame += int(found["by"] or found["to"], 0)
         elif mnemonic == "bfc" or (mnemonic == "lsls" and rest.partition(", ")[0] == first):

@@ -71,7 +71,9 @@ _FURTHER = (
     "TARGET`. What each layer executes, with caches: `arm-ext profile PACKAGE`. Everything: report.json."
 )
 
-_FURTHER_BARE = "Instructions by kernel and the stack, on an emulated board: `arm-ext bench LIBRARY`. Everything: report.json."
+_FURTHER_BARE = (
+    "Instructions by kernel, on an emulated board: `arm-ext bench LIBRARY`. Everything: report.json."
+)
 
 _HELPS = "What would help, by these estimates at most"
 _INT8_SAVES, _FP16_SAVES = 3 / 4, 1 / 2

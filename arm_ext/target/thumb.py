@@ -2,7 +2,7 @@
 """Decoding of Thumb code of Cortex-M: instructions with the features that they need.
 
 The first half-word says whether an instruction has 16 or 32 bits. capstone decodes all but the coprocessor space, in
-which it knows no MVE and loses step; that space, and what Armv8.1-M adds outside of it, stand in `_SPACE`.
+which it knows no MVE and loses step. The table `_ROWS` has that space, and what Armv8.1-M adds outside of that space.
 Source: Arm Armv8-M ARM DDI 0553, Armv7-M ARM DDI 0403, Armv6-M ARM DDI 0419.
 """
 
@@ -28,7 +28,7 @@ def _names(text: str) -> frozenset[str]:
 _WIDE_OF_V6M = _names("bl msr mrs dmb dsb isb")
 _NARROW_OF_V7M = _names("cbz cbnz it")
 THUMB2 = "thumb2"
-"""Name here for what Armv7-M has beyond Armv6-M; all profiles but cortex-m0plus have it."""
+"""Name in the ISA check for what Armv7-M has beyond Armv6-M; all profiles but cortex-m0plus have it."""
 
 _DSP = _names(
     """
@@ -134,12 +134,12 @@ _WIDE = 0b11101  # the first half-words from 0b11101 << 11 on begin an instructi
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction.
+    """A decoded Thumb instruction.
 
     Attributes:
-        address: Its offset in the section.
-        code: Its half-words, the first in the upper 16 bits of those of 32.
-        size: Its size in bytes.
+        address: Offset of the instruction in the section.
+        code: The half-words of the instruction; of two, the first is in the upper 16 bits.
+        size: Size of the instruction in bytes.
         text: Mnemonic and operands as capstone has them; a number where capstone cannot be asked.
     """
 

@@ -57,7 +57,7 @@ def extremum(kind: str, a: ir.Expr, b: ir.Expr, isa: InstructionSet) -> ir.Expr:
 
 
 def _compared(kind: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Emit the same by comparisons of scalars; LLVM would call fmaximumf, which C libraries have since C23 only."""
+    """Emit IEEE 754-2019 maximum or minimum by comparisons; LLVM would call fmaximumf, which is of C23."""
     dtype = str(a.ty.dtype)
     bits = dtype.replace("float", "uint")
     one, other = (tirx.reinterpret(bits, x) for x in (a, b))

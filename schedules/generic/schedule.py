@@ -13,7 +13,15 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import THUMB, InstructionSet
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
-from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, children, element, loads
+from schedules.generic.expressions import (
+    CONDITIONAL,
+    UnsupportedError,
+    bits_of,
+    call_name,
+    children,
+    element,
+    loads,
+)
 from schedules.generic.fusion import cost, fuse, loop_cost
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
@@ -204,7 +212,7 @@ def _vectors(value: ir.Expr, isa: InstructionSet) -> float:
     """Return the fraction of a vector register that an element of a value occupies where it is widest."""
     if not isa.vector_bytes:
         return 1.0
-    own = int("".join(filter(str.isdigit, element(value))) or 8) / 8 / isa.vector_bytes
+    own = bits_of(value) / 8 / isa.vector_bytes
     if isinstance(value, TensorLoad):
         return own
     return max(

@@ -21,7 +21,7 @@ COLUMNS = 16
 """Number of accumulators that are requantised together."""
 
 INSTRUCTIONS = COLUMNS // LANES * 6 + 8
-"""For a vector a load, a conversion, a product with a loaded multiplier, rounding, an addition; then the narrowing."""
+"""Load, conversion, load and product of multipliers, rounding and addition for each vector; then the narrowing."""
 
 ORDER = np.array([4 * lane + place for place in (0, 2, 1, 3) for lane in range(LANES)])
 """Column of the n-th of sixteen accumulators."""

@@ -52,6 +52,16 @@ class Operands:
     multipliers: tirx.Buffer
     y: tirx.Buffer
 
+    def staged(self, start: ir.Expr, depth: int) -> tirx.Buffer:
+        """Emit a contiguous copy of the row at `start`, with zeros up to `depth` elements."""
+        row, at = T.alloc_buffer((depth,), str(self.x.dtype), layout=None), 0
+        for offset, length in self.product.rows.segments:
+            copies.copy(self.x, start + offset, row, i64(at), length)
+            at += length
+        # The weights of these elements are 0, but memory that was never written must not be read.
+        copies.fill(row, i64(at), depth - at, 0)
+        return row
+
     def each_channels(self, step: int, emit: Callable[[ir.Expr, ir.Expr, ir.Expr, int], None]) -> None:
         """Emit a loop over the pixels of a depthwise convolution and its channels, `step` at a time.
 

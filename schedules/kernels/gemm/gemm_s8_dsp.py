@@ -17,7 +17,6 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import DSP, Core
 from schedules.intrinsics import dsp
-from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues.requantize_dsp import INSTRUCTIONS, WORD, requantized, word_of
 from schedules.kernels.gemm.converted_product import ConvertedKernel, Operands
@@ -83,12 +82,7 @@ class _Emitter(Operands):
         product, depth = self.product, _words(self.product) * WORD
         source = self.x
         if len(product.rows.segments) > 1 or product.rows.depth % WORD:
-            source, at = T.alloc_buffer((depth,), str(self.x.dtype), layout=None), 0
-            for offset, length in product.rows.segments:
-                copies.copy(self.x, start + offset, source, i64(at), length)
-                at += length
-            # Weights are 0 there, whatever the row holds; but no memory is read that nothing has written.
-            copies.fill(source, i64(at), depth - at, 0)
+            source = self.staged(start, depth)
             start = i64(0)
         with T.serial(i64(0), i64(_words(self.product))) as word:
             value = word_of(source, start + word * WORD, flipped=product.flipped)
