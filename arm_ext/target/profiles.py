@@ -21,6 +21,9 @@ AARCH64 = "aarch64-linux-gnu"
 NEON_BITS = 128
 """Bits of a vector register without SVE."""
 
+STACK_BITS = 64
+"""Alignment of the stack pointer of a Cortex-M (AAPCS32)."""
+
 # The instruction-set features that --mattr can change, profiles list and the ISA check distinguishes, by LLVM's
 # names. LLVM's other features of a CPU (tuning, system registers) do not change a model's instructions.
 ISA_FEATURES = frozenset(
@@ -129,7 +132,8 @@ class Profile:
             # Float registers without an FPU, which MVE would have, end LLVM 22 in selecting instructions.
             config["mattr"] += [] if _has_fpu(self.features) else ["-fpregs"]
             config |= {"mfloat-abi": "hard" if _has_fpu(self.features) else "soft"}
-            config |= {"vector-width": NEON_BITS}  # without it TVM warns that it assumes this
+            # Buffers on the stack are aligned to it; beyond 64 bits, a function has to align its stack pointer first.
+            config |= {"vector-width": NEON_BITS if self.core.isa.vector_bytes else STACK_BITS}
         return _target(config if optimised else config | {"opt-level": 0})
 
 

@@ -4,11 +4,40 @@
 Source: Armv7-M ARM DDI 0403, section A4.4.3; LLVM's IntrinsicsARM.td.
 """
 
+from contextlib import AbstractContextManager
+from typing import Any
+
 from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check
+from schedules.tir.emit import i64, importing
 
 _BYTE = tirx.IntImm("int32", 8)
+
+WORD = 4
+"""Bytes of a word."""
+
+# LLVM selects LDRD for a volatile load, and not for each pair of others that it could.
+_PAIR = """
+define linkonce_odr hidden i64 @arm_load_pair(ptr %address, i32 %offset) alwaysinline {
+  %at = getelementptr i8, ptr %address, i32 %offset
+  %pair = load volatile i64, ptr %at, align 4
+  ret i64 %pair
+}
+"""
+
+
+def pairs() -> AbstractContextManager[Any]:
+    """Open a scope in which `ldrd` may be emitted."""
+    return importing(_PAIR)
+
+
+def ldrd(address: ir.Var, at: int) -> tuple[ir.Expr, ir.Expr]:
+    """Load words `at` and `at` + 1 from an address on, a multiple of 4: LDRD, which reaches word 255."""
+    offset = tirx.IntImm("int32", WORD * at)
+    pair = T.Bind(tirx.call_extern("int64", "arm_load_pair", address, offset))
+    return T.Bind(tirx.Cast("int32", pair)), T.Bind(tirx.Cast("int32", pair >> i64(32)))
 
 
 def sxtb16(word: ir.Expr, *, odd: bool) -> ir.Expr:

@@ -52,9 +52,12 @@ def opaque_view(buffer: tirx.Buffer, offset: ir.Expr) -> tirx.Buffer:
 
     The PrimFunc must not write to the buffer, because LLVM assumes that a view does not alias its buffer.
     """
-    check_flat("opaque_view", buffer, str(buffer.dtype))
+    return T.decl_buffer(buffer.shape, buffer.dtype, data=opaque_address(buffer, offset), layout=None)
+
+
+def opaque_address(buffer: tirx.Buffer, offset: ir.Expr) -> ir.Var:
+    """Bind the address of element `offset` of a flat buffer, which LLVM increments in a loop."""
+    check_flat("opaque_address", buffer, str(buffer.dtype))
     kind = ir.PointerType(ir.PrimType(str(buffer.dtype)))
     address = tirx.call_extern(kind, _ADDRESS, tirx.address_of(buffer[offset]))
-    return T.decl_buffer(
-        buffer.shape, buffer.dtype, data=T.Bind(address, var=tirx.Var("view", kind)), layout=None
-    )
+    return T.Bind(address, var=tirx.Var("view", kind))

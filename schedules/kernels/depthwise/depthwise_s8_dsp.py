@@ -2,7 +2,7 @@
 """int8 depthwise convolutions on SMLAD of the DSP extension: four channels at a time, requantised by `qdq`.
 
 Data of four channels is a word, which SXTB16 widens; PKHBT and PKHTB join the values of a channel at two taps to the
-operand of an SMLAD, whose weights are such pairs already. A border is a copy in the workspace.
+operand of an SMLAD, whose weights are such pairs already.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import DSP, Core
 from schedules.intrinsics import dsp
+from schedules.intrinsics.dsp import WORD
 from schedules.kernels.common.contract import Array
-from schedules.kernels.epilogues.requantize_dsp import INSTRUCTIONS, WORD, requantized, word_of
+from schedules.kernels.epilogues.requantize_dsp import INSTRUCTIONS, requantized, word_of
 from schedules.kernels.gemm.converted_product import ConvertedKernel, Operands
 from schedules.kernels.gemm.converted_product import Params as Params
 from schedules.kernels.gemm.product_s8 import IntegerProduct
@@ -34,9 +35,8 @@ class _Smlad(ConvertedKernel):
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         # Of two taps: two loads and four widenings of data, four joins, two loads and four products of weights.
         sums = 16 * _pairs(product) + 2 * WORD
-        border = np.prod(product.data) / 2 if product.pad else 0.0
         words = self.padded_columns(product) // WORD
-        return float(border + product.rows.count * words * (sums + WORD * INSTRUCTIONS))
+        return product.rows.count * words * (sums + WORD * INSTRUCTIONS)
 
     def packed(self, product: IntegerProduct, weights: Array) -> Array:
         """Return weights as pairs of 16 bits [words of channels, pairs of taps, 4]."""

@@ -2,13 +2,12 @@
 """int8 depthwise convolutions on Helium: sixteen channels at a time, requantised by `qdq`.
 
 VMULLB and VMULLT multiply the even and odd channels to 16 bits. The products of two taps are added there, which cannot
-overflow where no weight is -128, and are then widened and added to 32 bits. A border is a copy in the workspace.
+overflow where no weight is -128, and are then widened and added to 32 bits.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tvm import ir
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
@@ -45,9 +44,8 @@ class _Vmull(ConvertedKernel):
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         sums = 4 * product.rows.depth + 10 * len(_taps(workload, product)) + LANES
-        border = 2 * np.prod(product.data) / VECTOR if product.pad else 0.0
         blocks = self.padded_columns(product) // COLUMNS
-        return float(border + product.rows.count * (blocks * (sums + INSTRUCTIONS) + 4))
+        return product.rows.count * (blocks * (sums + INSTRUCTIONS) + 4)
 
     def order(self, columns: int) -> Array:
         return in_order(columns)

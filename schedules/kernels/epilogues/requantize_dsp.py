@@ -6,11 +6,9 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics import dsp
+from schedules.intrinsics.dsp import WORD
 from schedules.kernels.epilogues.requantize import Requantization
 from schedules.tir.emit import load
-
-WORD = 4
-"""Bytes of a word."""
 
 INSTRUCTIONS = 9
 """A load of the multiplier, a move, a conversion, a product, VCVTR, a move, an addition, SSAT or USAT, and a store."""

@@ -4,21 +4,25 @@
 A kernel has no parameters. Its constants are the packed weights, and offset and multiplier of each column.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Workload
-from schedules.cores import Core, InstructionSet
+from schedules.composites.attributes import ConvolutionAttributes
+from schedules.composites.workload import OperandPadding, Workload
+from schedules.cores import MVE, Core, InstructionSet
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics import dsp
+from schedules.intrinsics.moves import VECTOR, WORD, Register, move, moves
 from schedules.intrinsics.opaque import opaques
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
-from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm import implicit_rows, product_s8
 from schedules.kernels.gemm.product import weights_by_column
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, kernel_function
@@ -38,11 +42,13 @@ class Operands:
 
     Attributes:
         product: The workload as a product.
-        x: The data with its border.
+        x: The data that rows are read from: all of it, or the lines of one row of outputs, with their border.
         weights: The packed weights.
         offsets: The initial accumulator of each column.
         multipliers: The multiplier of each column.
         y: The output.
+        start: Offset of the first row in the output.
+        register: The registers that copies pass through.
     """
 
     product: IntegerProduct
@@ -51,16 +57,42 @@ class Operands:
     offsets: tirx.Buffer
     multipliers: tirx.Buffer
     y: tirx.Buffer
+    start: ir.Expr
+    register: Register
 
-    def staged(self, start: ir.Expr, depth: int) -> tirx.Buffer:
-        """Emit a contiguous copy of the row at `start`, with zeros up to `depth` elements."""
-        row, at = T.alloc_buffer((depth,), str(self.x.dtype), layout=None), 0
-        for offset, length in self.product.rows.segments:
-            copies.copy(self.x, start + offset, row, i64(at), length)
-            at += length
-        # The weights of these elements are 0, but memory that was never written must not be read.
-        copies.fill(row, i64(at), depth - at, 0)
-        return row
+    def target(self, row: ir.Expr) -> ir.Expr:
+        """Return the offset of a row in the output."""
+        return self.start + self.product.target(row)
+
+    def staged(self, starts: Sequence[ir.Expr], depth: int) -> tirx.Buffer:
+        """Emit contiguous copies of the rows at `starts`, each with zeros up to `depth` elements."""
+        rows = T.alloc_buffer((len(starts) * depth,), str(self.x.dtype), layout=None)
+        for row, start in enumerate(starts):
+            at = row * depth
+            for offset, length in self.product.rows.segments:
+                move(self.register, self.x, start + offset, rows, i64(at), length)
+                at += length
+            # The weights of these elements are 0, but memory that was never written must not be read.
+            copies.fill(rows, i64(at), (row + 1) * depth - at, 0)
+        return rows
+
+    def each_rows(self, step: int, emit: Callable[[list[ir.Expr], list[ir.Expr]], None]) -> None:
+        """Emit a loop over the rows, `step` at a time; `emit` is given the offsets of each in data and output."""
+        rows = self.product.rows
+        whole, rest = divmod(rows.count, step)
+
+        def some(first: ir.Expr, count: int) -> None:
+            numbers = [first + row for row in range(count)]
+            emit(
+                [T.Bind(rows.offset(row)) for row in numbers],
+                [T.Bind(self.target(row)) for row in numbers],
+            )
+
+        if whole:
+            with T.serial(i64(0), i64(whole)) as tile:
+                some(T.Bind(tile * step), step)
+        if rest:
+            some(i64(whole * step), rest)
 
     def each_channels(self, step: int, emit: Callable[[ir.Expr, ir.Expr, ir.Expr, int], None]) -> None:
         """Emit a loop over the pixels of a depthwise convolution and its channels, `step` at a time.
@@ -72,7 +104,7 @@ class Operands:
         """
         whole, rest = divmod(self.product.groups, step)
         with T.serial(i64(0), i64(self.product.rows.count)) as row:
-            start, target = T.Bind(self.product.rows.offset(row)), T.Bind(self.product.target(row))
+            start, target = T.Bind(self.product.rows.offset(row)), T.Bind(self.target(row))
             if whole:
                 with T.serial(i64(0), i64(whole)) as block:
                     emit(start, target, block, step)
@@ -159,7 +191,20 @@ class ConvertedKernel(ABC):
 
     def estimate(self, workload: Workload, params: Params, core: Core) -> float:
         """Return the instructions of one call."""
-        return self.cost(workload, self.product(workload))
+        product = self.product(workload)
+        border = 0.0
+        if product.pad is not None:
+            # Each row of outputs moves the lines that it reads once; see `_each_line`.
+            _, wide, channels = product.data[1:]
+            kernel, window = workload.operands[-1].shape[1], ConvolutionAttributes.of(workload)
+            tall = (kernel - 1) * window.dilation[0] + 1
+            border = math.prod(product.rows.shape[:2]) * tall * wide * channels * self.register.instructions
+        return self.cost(workload, product) + border
+
+    @property
+    def register(self) -> Register:
+        """The registers that copies pass through."""
+        return VECTOR if self.isa is MVE else WORD
 
     def product(self, workload: Workload) -> IntegerProduct:
         """Return an accepted workload as a product."""
@@ -193,11 +238,62 @@ class ConvertedKernel(ABC):
         arguments.append((workload.output_shape, workload.output_dtype))
         steps = (step.name for step in workload.epilogue)
         symbol = "_".join((workload.composite.replace(".", "_"), self.suffix, *steps))
-        with kernel_function(symbol, arguments) as function, opaques():
-            data = workload.operands[0]
-            x = function.buffers[data.index]
-            if product.pad is not None:
-                x = copies.padded(x, data.shape, product.pad.widths, product.pad.value)
-            self.emit(workload, Operands(product, x, *function.buffers[-4:]))
+        with kernel_function(symbol, arguments) as function, opaques(), dsp.pairs(), moves(self.register):
+            x = function.buffers[workload.operands[0].index]
+            weights, offsets, multipliers, y = function.buffers[-4:]
+            operands = Operands(product, x, weights, offsets, multipliers, y, i64(0), self.register)
+            if product.pad is None:
+                self.emit(workload, operands)
+            else:
+                _each_line(workload, operands, product.pad, lambda line: self.emit(workload, line))
         assert function.prim_func is not None
         return function.prim_func
+
+
+def _each_line(
+    workload: Workload, operands: Operands, pad: OperandPadding, emit: Callable[[Operands], None]
+) -> None:
+    """Emit a loop over the rows of outputs of a convolution with a border.
+
+    The lines of data that a row of outputs reads are kept in a strip with the border: each line enters it once, at its
+    end, and the others move up. No padded copy of all data is needed.
+
+    Args:
+        workload: The convolution.
+        operands: Its buffers.
+        pad: The border.
+        emit: Emits the outputs of one row, given the strip as the data.
+    """
+    images, height, width, channels = workload.operands[0].shape
+    window, kernel = ConvolutionAttributes.of(workload), workload.operands[-1].shape[1:3]
+    (top, _), (left, right) = pad.widths[1:3]
+    tall, wide = (kernel[0] - 1) * window.dilation[0] + 1, left + width + right
+    line, row = wide * channels, width * channels
+    rows = implicit_rows.convolution(
+        (1, tall, wide, channels), (kernel[0], kernel[1]), window.strides, window.dilation, window.groups
+    )
+    lines = operands.product.rows.shape[1]
+    border = tirx.const(pad.value, str(operands.x.dtype))
+    # One register more, so that a vector load that starts inside the strip does not reach past its end.
+    strip = T.alloc_buffer(
+        (tall * line + copies.REGISTER,), str(operands.x.dtype), scope="global", layout=None
+    )
+    with T.serial(i64(0), i64(tall * wide)) as pixel:
+        copies.fill(strip, pixel * channels, channels, border)
+    copies.fill(strip, i64(tall * line), copies.REGISTER, border)
+    last = (tall - 1) * line + left * channels
+    with T.serial(i64(0), i64(images)) as image, T.serial(i64(0), i64(lines)) as y:
+        entering = T.Bind(tirx.Select(y == 0, i64(tall), i64(min(tall, window.strides[0]))))
+        with T.serial(i64(0), entering) as new:
+            move(operands.register, strip, i64(line), strip, i64(0), (tall - 1) * line)
+            at = T.Bind(y * window.strides[0] + (tall - top) - entering + new)
+            with T.If(tirx.all(at >= 0, at < height)):
+                with T.Then():
+                    move(operands.register, operands.x, (image * height + at) * row, strip, i64(last), row)
+                with T.Else():
+                    copies.fill(strip, i64(last), row, border)
+        start = T.Bind(
+            (image * lines + y) * (rows.count * operands.product.groups * operands.product.columns)
+        )
+        product = replace(operands.product, rows=rows, pad=None)
+        emit(replace(operands, product=product, x=strip, start=start))

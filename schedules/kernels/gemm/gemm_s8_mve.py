@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 convolutions and linear layers on VMLADAVA of Helium: implicit GEMM, requantised by `qdq`.
 
-A row of A is read in vectors of 16 bytes: in place where it is contiguous, else from a copy that ends in zeros. Up to
-four vectors of a row stay in registers while weights stream past; longer rows are read again for each four columns.
-Each sum begins with its column's offset. Sixteen sums are rounded and narrowed together: VQMOVNB and VQMOVNT interleave
-their operands, for which columns are permuted at compile time. A pointwise convolution of 125 x 64 x 64 takes 108,392
-instructions.
+A row of A is read in vectors of 16 bytes: in place where its pieces are whole vectors, else from a copy that ends in
+zeros. A tile is two rows by two columns: four loads and four products for each vector of k, which overlap on the core.
+Sixteen sums of a row are rounded and narrowed together: VQMOVNB and VQMOVNT interleave their operands, for which
+columns are permuted at compile time.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import MVE, Core
 from schedules.intrinsics import mve
-from schedules.intrinsics.opaque import opaque_view
+from schedules.intrinsics.opaque import opaque_offset, opaque_view
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues.requantize_mve import (
     COLUMNS,
@@ -36,14 +36,11 @@ from schedules.tir.emit import i64, load
 
 NAME = "gemm_s8_mve"
 
-TOGETHER = 4
-"""Columns whose sums are computed together for a row that is too long for registers."""
+ROWS = TOGETHER = 2
+"""Rows and columns of a tile. Its accumulators are general registers with even numbers, of which a loop has six."""
 
-HELD = 4
-"""Vectors of a row that stay in registers: of eight, weights take one and sums of the requantisation the others."""
-
-PAIRED = 2
-"""Columns that share an address: a load reaches 112 bytes, and LLVM keeps more addresses on the stack."""
+UNROLLED = 12
+"""Most vectors of k without a loop: with two columns of weights, their loads reach that far from one address."""
 
 
 class _Vmladava(ConvertedKernel):
@@ -53,104 +50,139 @@ class _Vmladava(ConvertedKernel):
         return core.isa.rounds
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
-        chunks, blocks = _chunks(product), self.padded_columns(product) // COLUMNS
-        # A load of weights and a product for each vector, the row's loads, and start and end of each sum.
-        again = 0 if chunks <= HELD else COLUMNS // TOGETHER * (chunks + 4)
-        sums = COLUMNS * (2 * chunks + 2) + again
-        segments = product.rows.segments
-        staged = 0 if _in_place(product) else sum(2 * -(-length // VECTOR) + 4 for _, length in segments)
+        runs, blocks = _Runs.of(product), self.padded_columns(product) // COLUMNS
+        tile = runs.vectors * (ROWS + TOGETHER + ROWS * TOGETHER) + 4 * runs.count + 2 * ROWS * TOGETHER + 4
+        staged = (
+            sum(2 * -(-length // VECTOR) + 4 for _, length in product.rows.segments) if runs.staged else 0
+        )
+        sums = COLUMNS // TOGETHER * tile / ROWS
         return product.rows.count * (blocks * (sums + INSTRUCTIONS) + staged + 6)
 
     def order(self, columns: int) -> Array:
         return in_order(columns)
 
     def packed(self, product: IntegerProduct, weights: Array) -> Array:
-        depth = _chunks(product) * VECTOR
+        """Return words [pairs of columns, vectors, 2, 4]."""
+        depth = _Runs.of(product).vectors * VECTOR
         rows = np.pad(weights, ((0, 0), (0, depth - product.rows.depth)))[in_order(len(weights))]
-        if _chunks(product) <= HELD:
-            return rows
-        return rows.reshape(-1, TOGETHER, depth // VECTOR, VECTOR).transpose(0, 2, 1, 3)
+        pairs = rows.reshape(-1, TOGETHER, depth // VECTOR, VECTOR).transpose(0, 2, 1, 3)
+        return np.ascontiguousarray(pairs).view("<i4")
 
     def emit(self, workload: Workload, operands: Operands) -> None:
-        _Emitter(**vars(operands)).rows()
+        emitter = _Emitter(**vars(operands), runs=_Runs.of(operands.product))
+        operands.each_rows(ROWS, emitter.rows)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The vectors of a row: `count` runs of `length` vectors, whose starts are `step` elements apart.
+
+    A row that is `staged` is a copy, whose runs follow each other.
+    """
+
+    count: int
+    length: int
+    step: int
+    staged: bool
+
+    @property
+    def vectors(self) -> int:
+        """Number of vectors of a row."""
+        return self.count * self.length
+
+    @classmethod
+    def of(cls, product: IntegerProduct) -> "_Runs":
+        """Return the vectors of the rows of a product."""
+        segments = product.rows.segments
+        lengths = {length for _, length in segments}
+        steps = {b - a for (a, _), (b, _) in itertools.pairwise(segments)}
+        vectors = min(lengths) // VECTOR
+        if len(lengths) == len(steps) == 1 and vectors <= UNROLLED and min(lengths) % VECTOR == 0:
+            return cls(len(segments), vectors, min(steps), staged=False)
+        vectors = -(-product.rows.depth // VECTOR)
+        count = -(-vectors // UNROLLED)
+        length = -(-vectors // count)
+        whole = len(segments) == 1 and count * length * VECTOR == product.rows.depth
+        return cls(count, length, length * VECTOR, staged=not whole)
 
 
 @dataclass(frozen=True)
 class _Emitter(Operands):
-    """Emits the code of a product."""
+    """Emits the code of a product, whose rows are the vectors `runs`."""
 
-    def rows(self) -> None:
-        """Emit all rows."""
-        product, chunks = self.product, _chunks(self.product)
-        with T.serial(i64(0), i64(product.rows.count)) as row:
-            start = T.Bind(product.rows.offset(row))
-            if not _in_place(product):
-                source, start = self.staged(start, chunks * VECTOR), i64(0)
-            else:
-                source = self.x
-            target = T.Bind(product.target(row))
-            held = [self._row(source, start, i) for i in range(chunks)] if chunks <= HELD else []
-            whole, rest = divmod(product.columns, COLUMNS)
-            if whole:
-                with T.serial(i64(0), i64(whole)) as block:
-                    self._store(self._sums(source, start, held, block), block, target, COLUMNS)
-            if rest:
-                self._store(self._sums(source, start, held, i64(whole)), i64(whole), target, rest)
+    runs: _Runs
 
-    def _row(self, source: tirx.Buffer, start: ir.Expr, chunk: ir.Expr | int) -> ir.Expr:
-        return T.Bind(flip(load(source, start + chunk * VECTOR, VECTOR), self.product.flipped))
+    def rows(self, starts: Sequence[ir.Expr], targets: Sequence[ir.Expr]) -> None:
+        """Emit the outputs of some rows, given the offsets of each in data and output."""
+        source = self.x
+        if self.runs.staged:
+            source = self.staged(starts, self.runs.vectors * VECTOR)
+            starts = [i64(row * self.runs.vectors * VECTOR) for row in range(len(starts))]
+        whole, rest = divmod(self.product.columns, COLUMNS)
+        if whole:
+            with T.serial(i64(0), i64(whole)) as block:
+                self._block(source, starts, targets, block, COLUMNS)
+        if rest:
+            self._block(source, starts, targets, i64(whole), rest)
 
-    def _sums(
-        self, source: tirx.Buffer, start: ir.Expr, held: Sequence[ir.Expr], block: ir.Expr
-    ) -> tirx.Buffer:
-        """Emit the sums of sixteen columns, in the order of the packed constants."""
-        acc = T.alloc_buffer((COLUMNS,), "int32", layout=None)
-        if held:
-            for column in range(COLUMNS):
-                if column % PAIRED == 0:
-                    first = T.Bind((block * COLUMNS + column) * (_chunks(self.product) * VECTOR))
-                    view = opaque_view(self.weights, first)
-                total = load(self.offsets, block * COLUMNS + column, 1)
-                for chunk, vector in enumerate(held):
-                    at = i64((column % PAIRED * _chunks(self.product) + chunk) * VECTOR)
-                    total = T.Bind(mve.vmladava(total, vector, load(view, at, VECTOR)))
-                T.buffer_store(acc, total, [i64(column)])
-            return acc
-        with T.serial(i64(0), i64(COLUMNS // TOGETHER)) as four:
-            part = T.alloc_buffer((TOGETHER,), "int32", layout=None)
-            first = T.Bind(block * COLUMNS + four * TOGETHER)
-            for column in range(TOGETHER):
-                T.buffer_store(part, load(self.offsets, first + column, 1), [i64(column)])
-            panel = T.Bind(first * (_chunks(self.product) * VECTOR))
-            with T.serial(i64(0), i64(_chunks(self.product))) as chunk:
-                vector = self._row(source, start, chunk)
-                at = T.Bind(panel + chunk * (TOGETHER * VECTOR))
+    def _block(
+        self,
+        source: tirx.Buffer,
+        starts: Sequence[ir.Expr],
+        targets: Sequence[ir.Expr],
+        block: ir.Expr,
+        count: int,
+    ) -> None:
+        """Emit the outputs of sixteen columns, of which `count` are columns of the product."""
+        sums = T.alloc_buffer((len(starts) * COLUMNS,), "int32", layout=None)
+        with T.serial(i64(0), i64(COLUMNS // TOGETHER)) as pair:
+            found = self._sums(source, starts, T.Bind(block * (COLUMNS // TOGETHER) + pair))
+            # LLVM unrolls this loop if there is none in it. It would then keep the sums of known places in general
+            # registers, spill them, and move them to vectors one by one.
+            place = T.Bind(pair * TOGETHER)
+            if self.runs.count == 1:
+                place = opaque_offset(place)
+            for row in range(len(starts)):
                 for column in range(TOGETHER):
-                    weights = load(self.weights, at + column * VECTOR, VECTOR)
-                    total = mve.vmladava(load(part, i64(column), 1), vector, weights)
-                    T.buffer_store(part, total, [i64(column)])
-            for column in range(TOGETHER):
-                T.buffer_store(acc, load(part, i64(column), 1), [four * TOGETHER + column])
+                    total = load(found, i64(row * TOGETHER + column), 1)
+                    T.buffer_store(sums, total, [place + row * COLUMNS + column])
+        first = T.Bind(block * COLUMNS)
+        fours = range(0, COLUMNS, LANES)
+        for row, target in enumerate(targets):
+            acc = [
+                T.Bind(load(sums, i64(row * COLUMNS + four), LANES) + load(self.offsets, first + four, LANES))
+                for four in fours
+            ]
+            multipliers = [load(self.multipliers, first + four, LANES) for four in fours]
+            value = requantized(acc, multipliers, self.product.to)
+            store_columns(self.y, value, T.Bind(target + first), count, self.product.to.dtype)
+
+    def _sums(self, source: tirx.Buffer, starts: Sequence[ir.Expr], pair: ir.Expr) -> tirx.Buffer:
+        """Emit the sums of all rows by two columns."""
+        rows, runs = len(starts), self.runs
+        acc = T.alloc_buffer((rows * TOGETHER,), "int32", layout=None)
+        for place in range(rows * TOGETHER):
+            T.buffer_store(acc, tirx.IntImm("int32", 0), [i64(place)])
+        with T.serial(i64(0), i64(runs.count)) as run:
+            panel = (pair * runs.count + run) * (runs.length * TOGETHER * LANES)
+            weights = opaque_view(self.weights, panel)
+            data = [opaque_offset(start + run * runs.step) for start in starts]
+            for vector in range(runs.length):
+                x = [
+                    T.Bind(flip(load(source, start + vector * VECTOR, VECTOR), self.product.flipped))
+                    for start in data
+                ]
+                w = [_bytes(weights, vector * TOGETHER + column) for column in range(TOGETHER)]
+                for row in range(rows):
+                    for column in range(TOGETHER):
+                        at = i64(row * TOGETHER + column)
+                        T.buffer_store(acc, mve.vmladava(load(acc, at, 1), x[row], w[column]), [at])
         return acc
 
-    def _store(self, acc: tirx.Buffer, block: ir.Expr, target: ir.Expr, count: int) -> None:
-        """Emit requantisation and store of sixteen sums, of which `count` are columns of the product."""
-        fours = [i64(four * LANES) for four in range(COLUMNS // LANES)]
-        sums = [load(acc, four, LANES) for four in fours]
-        multipliers = [load(self.multipliers, block * COLUMNS + four, LANES) for four in fours]
-        value = requantized(sums, multipliers, self.product.to)
-        start = T.Bind(target + block * COLUMNS)
-        store_columns(self.y, value, start, count, self.product.to.dtype)
 
-
-def _chunks(product: IntegerProduct) -> int:
-    """Return the number of vectors of a row."""
-    return -(-product.rows.depth // VECTOR)
-
-
-def _in_place(product: IntegerProduct) -> bool:
-    """Whether a row is read where it is: contiguous, in whole vectors."""
-    return len(product.rows.segments) == 1 and product.rows.depth % VECTOR == 0
+def _bytes(words: tirx.Buffer, vector: int) -> ir.Expr:
+    """Emit the load of a vector of 16 bytes as four words: such a load reaches 508 bytes, one of bytes 112."""
+    return T.Bind(tirx.reinterpret("int8x16", load(words, i64(vector * LANES), LANES)))
 
 
 _KERNEL = _Vmladava()

@@ -43,6 +43,11 @@ PRODUCTS = (
     Case(31, 16, (2, 3), dilations=(2, 1)),
     Case(8, 33, (5, 1), (9, 9), pads=(2, 0, 2, 0)),
     Case(16, 16, (3, 3), extreme=True),
+    Case(208, 16),
+    Case(80, 7, (3, 3)),
+    Case(32, 16, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2)),
+    Case(16, 16, (2, 2), (7, 8), pads=(1, 1, 0, 1), strides=(3, 3), batch=2),
+    Case(48, 5, (5, 1), (3, 3), pads=(4, 0, 4, 0)),
 )
 DEPTHWISE = (
     Case(16, 16, (3, 3), groups=16),
@@ -50,6 +55,7 @@ DEPTHWISE = (
     Case(8, 8, (3, 3), pads=(1, 1, 1, 1), strides=(2, 2), groups=8),
     Case(31, 31, (5, 3), (9, 8), pads=(2, 1, 2, 1), groups=31),
     Case(32, 32, (2, 2), dilations=(2, 3), groups=32),
+    Case(20, 20, (3, 3), (7, 5), pads=(2, 1, 2, 1), strides=(2, 1), dilations=(2, 1), groups=20, batch=2),
     Case(16, 16, (3, 3), groups=16, extreme=True),
 )
 
