@@ -45,7 +45,7 @@ from schedules.kernels.depthwise import (
     depthwise_s8_mve,
     depthwise_s8_patch,
 )
-from schedules.kernels.elementwise import broadcast_s8, elementwise_s8
+from schedules.kernels.elementwise import binary_s8_m, broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
     gemm_bf16,
     gemm_f16,
@@ -103,6 +103,7 @@ MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (
     depthwise_s8_mve,
     gemm_s8_dsp,
     depthwise_s8_dsp,
+    binary_s8_m,
     tree_ensemble,
 )
 """The kernels for Cortex-M. What they decline is computed by generic loops."""

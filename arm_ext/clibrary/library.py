@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tvm
 
 from arm_ext.clibrary.facts import CompiledFacts
-from arm_ext.clibrary.memory import ARENA, MemoryRegion
+from arm_ext.clibrary.memory import ARENA, MemoryRegion, alignment_of
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.objects import CompiledLibrary, Member, compile_library
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
@@ -155,9 +155,12 @@ def write_library(
         EnvError: The compiler is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
+    alignment = alignment_of(profile, has_npu=any(model.npu for model in models))
+    regions = tuple(replace(region, alignment=alignment) for region in regions)
+    programs = _read(models, threads, archive, weights, alignment)
     sources = [
         Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group, model.npu)
-        for model, (shapes, group) in zip(models, _read(models, threads, archive, weights), strict=True)
+        for model, (shapes, group) in zip(models, programs, strict=True)
     ]
     driver = Driver.of(profile, cc)
     library = _compiled(sources, profile, driver)
@@ -184,10 +187,10 @@ def write_library(
 
 
 def _read(
-    models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
+    models: Sequence[Planned], threads: int, archive: str | None, weights: Weights, alignment: int
 ) -> list[tuple[list[Shape], Group | None]]:
     """Return, for each model, its programs, and the constants and kernels that it shares with other models."""
-    constants = [ConstantPool() for _ in models]
+    constants = [ConstantPool(alignment) for _ in models]
     programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:
         return [(shapes, None) for shapes in programs]
@@ -197,17 +200,17 @@ def _read(
         for shapes in programs
     ]
     if weights == "file":
-        file = ConstantPool()
+        file = ConstantPool(alignment)
         programs = [model.shapes(file, threads) for model in models]
         for state in (state for model in models for state in model.entries[0].model.states):
             if state.initial.any():
                 file.add(state.initial.tobytes())
-        groups = groups_of(archive, names, [ConstantPool() for _ in models], kernels)
+        groups = groups_of(archive, names, [ConstantPool(alignment) for _ in models], kernels)
         return [(shapes, replace(group, file=file)) for shapes, group in zip(programs, groups, strict=True)]
     groups = groups_of(archive, names, constants, kernels)
     # The programs are read again, now that the offsets of the shared constants are known.
     return [
-        (model.shapes(ConstantPool(group.places), threads) if group.places else shapes, group)
+        (model.shapes(ConstantPool(alignment, group.places), threads) if group.places else shapes, group)
         for model, shapes, group in zip(models, programs, groups, strict=True)
     ]
 
@@ -221,11 +224,12 @@ def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Co
             (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
             joined = {f"{name}.c": texts[f"src/{name}.c"]}
             if not each.weights_in_file:
-                joined |= _weights(f"{name}_weights", each.weights, include)
+                joined |= _weights(f"{name}_weights", each.weights, include, each.alignment)
             members[f"{name}.o"] = Member(joined, c_objects(each.own_kernels, profile), f"{name}_k_")
             members[f"{name}_text.o"] = Member({f"{name}_text.c": texts[f"src/{name}_text.c"]})
         for shared in {each.name: each for model in models for each in model.shared.values()}.values():
-            weights = _weights(shared.symbol, shared.weights, include) if shared.weights else {}
+            alignment = models[0].alignment
+            weights = _weights(shared.symbol, shared.weights, include, alignment) if shared.weights else {}
             kernels = c_objects(shared.kernels, profile)
             members[f"{shared.name}.o"] = Member(weights, kernels, f"{shared.name}_k_")
         with section("machine code"):
@@ -255,10 +259,10 @@ def _members(model: Sources) -> list[str]:
     return [f"{model.name}.o", *(f"{shared.name}.o" for shared in model.shared.values())]
 
 
-def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
+def _weights(symbol: str, data: bytes, include: Path, alignment: int) -> dict[str, str]:
     """Write weights to a file, and return the source of an object that includes their bytes."""
     (include / f"{symbol}.bin").write_bytes(data)
-    return {f"{symbol}.S": weights_source(symbol, f"{symbol}.bin")}
+    return {f"{symbol}.S": weights_source(symbol, f"{symbol}.bin", alignment)}
 
 
 def _requires(library: CompiledLibrary, model: Sources, cc: str | None) -> tuple[str, ...]:

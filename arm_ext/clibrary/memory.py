@@ -18,7 +18,9 @@ from arm_ext.clibrary.program import Branch, Copy, KernelStep, Loop, Program, St
 from arm_ext.clibrary.text import identifiers, words_of_sources
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
+from arm_ext.target.profiles import Profile
 from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_gap, place
+from schedules.tir.emit import OVERWRITES
 
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -40,11 +42,16 @@ class MemoryRegion:
     Attributes:
         name: Name of the region in lower case, as in the C sources.
         limit: Bytes of the region; None if it may be of any size.
+        alignment: Alignment in bytes of the region, and of the buffers in it.
     """
 
     name: str
     limit: int | None = None
+    alignment: int = ALIGNMENT
 
+
+M_ALIGNMENT, M_CACHE_LINE = 16, 32
+"""Alignments in bytes of buffers on a Cortex-M: without an NPU, and with one."""
 
 ARENA = (MemoryRegion("arena"),)
 """The one region of a library for which no regions were given."""
@@ -124,6 +131,17 @@ def parse_regions(text: str) -> tuple[MemoryRegion, ...]:
     return tuple(regions)
 
 
+def alignment_of(profile: Profile, *, has_npu: bool) -> int:
+    """Return the alignment in bytes of the buffers of a library.
+
+    A Cortex-M needs no more than that of a vector register of Helium, and of a base address of an Ethos-U. What an NPU
+    shares with a data cache, which an M55 or M85 has, is cleaned and invalidated by lines (TRM 101051: 32 bytes).
+    """
+    if not profile.core.is_microcontroller:
+        return ALIGNMENT
+    return M_CACHE_LINE if has_npu else M_ALIGNMENT
+
+
 def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = ARENA) -> Layout:
     """Assign addresses in the regions to all buffers of a program.
 
@@ -136,11 +154,12 @@ def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = AREN
         ModelError: The regions are too small.
     """
     uses = _BufferUses(program.steps)
-    items = {
-        index: Lifetime(size, *uses.span("buffer", index))
-        for index, size in enumerate(program.buffers)
-        if uses.has("buffer", index)
-    }
+    owners = _owners(program, uses)
+    items: dict[int, Lifetime] = {}
+    for index, owner in owners.items():
+        size, (first, last) = program.buffers[index], uses.span("buffer", index)
+        joined = items.get(owner, Lifetime(size, first, last))
+        items[owner] = Lifetime(max(size, joined.size), min(first, joined.first), max(last, joined.last))
     end = uses.end
     states = Lifetime(ends.states, -1, end) if ends.states else None
     fitting = (_placed(order, items, regions, states) for order in _orders(uses, items, regions))
@@ -153,7 +172,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = AREN
     outputs = [Lifetime(size, uses.span("output", i)[0], end) for i, size in enumerate(ends.outputs)]
     return Layout(
         tuple(regions),
-        tuple(placed.get(index) for index in range(len(program.buffers))),
+        tuple(placed[owners[index]] if index in owners else None for index in range(len(program.buffers))),
         BufferAddress(len(filled) - 1, 0) if ends.states else None,
         tuple(_first(filled, each) for each in inputs),
         tuple(_first(filled, each) for each in outputs),
@@ -162,12 +181,38 @@ def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = AREN
     )
 
 
+def _owners(program: Program, uses: "_BufferUses") -> dict[int, int]:
+    """Return, for each buffer that is used, the buffer in whose memory it is: itself, or one that it overwrites.
+
+    A kernel's result takes the memory of an operand that it may overwrite (`OVERWRITES`), if no later call needs that.
+    """
+    owners = {index: index for index in range(len(program.buffers)) if uses.has("buffer", index)}
+    for time, step in uses.calls:
+        attributes = program.kernels[step.kernel].attrs if step.kernel in program.kernels else None
+        if attributes is None or OVERWRITES not in attributes or step.tasks:
+            continue
+        *operands, written = (step.arguments[int(place)] for place in attributes[OVERWRITES])
+        if not _is_whole(written) or uses.span("buffer", written.index)[0] != time:
+            continue
+        for read in filter(_is_whole, operands):
+            others = [each for each in step.arguments if (each.memory, each.index) == ("buffer", read.index)]
+            if uses.span("buffer", read.index)[1] == time and len(others) == 1:
+                owners[written.index] = owners[read.index]
+                break
+    return owners
+
+
+def _is_whole(place: TensorPlace) -> bool:
+    """Whether a tensor begins a buffer."""
+    return place.memory == "buffer" and not place.offset
+
+
 class _Filled:
     """A region, and the buffers that have been placed in it."""
 
     def __init__(self, region: MemoryRegion) -> None:
-        self.bytes = ALIGNMENT  # a C array cannot be empty
-        self._limit = region.limit
+        self.bytes = region.alignment  # a C array cannot be empty
+        self._limit, self._alignment = region.limit, region.alignment
         self._items: list[tuple[Lifetime, int]] = []
 
     def put(self, item: Lifetime) -> int | None:
@@ -176,7 +221,7 @@ class _Filled:
         None if there is no room.
         """
         taken = [(offset, other.size) for other, offset in self._items if other.meets(item)]
-        offset = lowest_gap(item.size, taken)
+        offset = lowest_gap(item.size, taken, self._alignment)
         if self._limit is not None and offset + item.size > self._limit:
             return None
         self._add(item, offset)
@@ -185,8 +230,8 @@ class _Filled:
     def fill(self, items: Mapping[int, Lifetime]) -> dict[int, int]:
         """Place all items together if they fit, else each item that fits; return index → offset."""
         order = sorted(items)
-        begin = aligned(self.bytes) if self._items else 0
-        offsets, size = place([items[index] for index in order])
+        begin = aligned(self.bytes, self._alignment) if self._items else 0
+        offsets, size = place([items[index] for index in order], self._alignment)
         if self._limit is not None and begin + size > self._limit:
             found = {index: self.put(item) for index, item in items.items()}
             return {index: offset for index, offset in found.items() if offset is not None}
@@ -197,7 +242,7 @@ class _Filled:
     def _add(self, item: Lifetime, offset: int) -> None:
         self._items.append((item, offset))
         # Rounded up to the alignment, so that the caller can allocate an array of arenas, but not beyond the limit.
-        end = aligned(offset + item.size)
+        end = aligned(offset + item.size, self._alignment)
         self.bytes = max(self.bytes, end if self._limit is None else min(end, self._limit))
 
 
@@ -364,7 +409,8 @@ def _too_small(
     ]
     widest.sort(key=lambda layer: -layer.live_bytes)
     rows = dict.fromkeys(layer.describe() for layer in widest)
-    whole = aligned(states) + place(list(items.values()))[1]
+    alignment = regions[-1].alignment
+    whole = aligned(states, alignment) + place(list(items.values()), alignment)[1]
     asked = " and ".join(
         f"{region.limit:,} of {region.name}" for region in regions if region.limit is not None
     )

@@ -287,8 +287,16 @@ def _for(tasks: int | str, places: list[TensorPlace]) -> list[TensorPlace]:
 class ConstantPool:
     """The constants of a library in one array, which holds equal constants once."""
 
-    def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
-        """Start without constants; those in `shared` are stored elsewhere, because other models read them, too."""
+    def __init__(
+        self, alignment: int = ALIGNMENT, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})
+    ) -> None:
+        """Start without constants.
+
+        Args:
+            alignment: Alignment of each constant in bytes.
+            shared: Constants that are stored elsewhere, because other models read them, too.
+        """
+        self.alignment = alignment
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}
@@ -307,7 +315,7 @@ class ConstantPool:
     def add(self, data: bytes) -> int:
         """Return the offset of a constant's bytes; add them unless they are stored already."""
         if data not in self._offsets:
-            padding = -self._end % ALIGNMENT
+            padding = -self._end % self.alignment
             self.parts += [bytes(padding), data]
             self._offsets[data] = self._end + padding
             self._end += padding + len(data)

@@ -41,5 +41,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     if several:
         files["example/main.c"] = render("check.c", facts)
     if has_weights_file:
-        files["example/main.S"] = weights_source(f"{name}_weights_file", f"../{name}.weights")
+        files["example/main.S"] = weights_source(
+            f"{name}_weights_file", f"../{name}.weights", models[0].alignment
+        )
     return files

@@ -91,7 +91,7 @@ def groups_of(
     shared: dict[frozenset[int], Shared] = {}
     symbols: dict[StructuralKey, str] = {}
     for models, prefix in zip(sets, identifiers([f"{archive}_shared"] * len(sets), names), strict=True):
-        common = ConstantPool()
+        common = ConstantPool(constants[0].alignment)
         for value in (value for value, owners in readers.items() if owners == models):
             common.add(value)
         first = min(models)

@@ -142,7 +142,7 @@ class Sources:
             return b"".join(self.group.file.parts)
         data = self.shapes[-1].program.weights
         for initial in self._initial:
-            data += bytes(-len(data) % ALIGNMENT) + initial
+            data += bytes(-len(data) % self.alignment) + initial
         return data
 
     def files(self, facts: CompiledFacts) -> dict[str, str]:
@@ -195,6 +195,11 @@ class Sources:
     def in_place_bytes(self) -> list[int]:
         """Size of each region in bytes if inputs and outputs are in the regions, as the maximum over all shapes."""
         return [max(sizes) for sizes in zip(*(layout.in_place_bytes for layout in self.layouts), strict=True)]
+
+    @property
+    def alignment(self) -> int:
+        """Alignment of regions, and of constants and states, in bytes."""
+        return self.regions[0].alignment
 
     @cached_property
     def _bodies(self) -> list[Body]:
@@ -252,7 +257,7 @@ class Sources:
 
     @cached_property
     def _state_bytes(self) -> int:
-        return sum(aligned(state.initial.nbytes) for state in self.model.states)
+        return sum(aligned(state.initial.nbytes, self.alignment) for state in self.model.states)
 
     @cached_property
     def _step(self) -> tuple[int, int]:
@@ -368,8 +373,8 @@ class Sources:
         sizes = zip(self.regions, self.region_bytes, self.in_place_bytes, strict=True)
         return {
             "regions": [Region(region.name, *each) for region, *each in sizes],
-            "owns_arena": self.regions == ARENA,
-            "alignment": ALIGNMENT,
+            "owns_arena": self.regions == (replace(ARENA[0], alignment=self.alignment),),
+            "alignment": self.alignment,
             "weights_bytes": len(self.weights),
             "weights_crc": zlib.crc32(self.weights) if self.weights_in_file else None,
             "shared": [each for each in self.shared.values() if each.weights],
@@ -405,10 +410,10 @@ class Sources:
         for state in self.model.states:
             initial = 0
             if state.initial.any():
-                begin = aligned(end) if file is None else file.add(state.initial.tobytes())
+                begin = aligned(end, self.alignment) if file is None else file.add(state.initial.tobytes())
                 initial, end = begin + 1, begin + state.initial.nbytes
             states.append(State(state.input, offset, state.initial.nbytes, initial))
-            offset += aligned(state.initial.nbytes)
+            offset += aligned(state.initial.nbytes, self.alignment)
         return states
 
     @property
@@ -423,9 +428,9 @@ FREESTANDING = frozenset({"memcpy", "memmove", "memset", "memcmp"})
 """Functions that C compilers may call in any program."""
 
 
-def weights_source(symbol: str, file: str) -> str:
-    """Return assembler that includes weights from a file."""
-    return render("weights.S", {"symbol": symbol, "file": file, "alignment": ALIGNMENT})
+def weights_source(symbol: str, file: str, alignment: int) -> str:
+    """Return assembler that includes weights from a file, at a multiple of `alignment` bytes."""
+    return render("weights.S", {"symbol": symbol, "file": file, "alignment": alignment})
 
 
 def _largest(tensors: Sequence[Tensor]) -> Tensor:

@@ -59,7 +59,7 @@ class Lifetime:
         return self.first <= other.last and other.first <= self.last
 
 
-def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
+def place(tensors: Sequence[Lifetime], alignment: int = ALIGNMENT) -> tuple[list[int], int]:
     """Return (offset of each tensor, size of the arena); tensors that are alive at the same time do not overlap.
 
     If the order by size gives an arena that is larger than the maximum of bytes alive at one time, the tensor at the
@@ -67,10 +67,11 @@ def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
     """
     meets = [[other for other, it in enumerate(tensors) if each.meets(it)] for each in tensors]
     least = max(
-        (sum(aligned(tensors[i].size) for i in _alive(tensors, each.first)) for each in tensors), default=0
+        (sum(aligned(tensors[i].size, alignment) for i in _alive(tensors, each.first)) for each in tensors),
+        default=0,
     )
     order = sorted(range(len(tensors)), key=lambda i: (-tensors[i].size, tensors[i].first))
-    best, smallest = _placed(tensors, meets, order)
+    best, smallest = _placed(tensors, meets, order, alignment)
     offsets, size = best, smallest
     for _ in range(_ATTEMPTS):
         if smallest <= least:
@@ -78,7 +79,7 @@ def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
         last = max(order, key=lambda i: (offsets[i] + tensors[i].size, -i))
         order.remove(last)
         order.insert(0, last)
-        offsets, size = _placed(tensors, meets, order)
+        offsets, size = _placed(tensors, meets, order, alignment)
         if size < smallest:
             best, smallest = offsets, size
     return best, smallest
@@ -89,7 +90,7 @@ def _alive(tensors: Sequence[Lifetime], time: int) -> list[int]:
 
 
 def _placed(
-    tensors: Sequence[Lifetime], meets: Sequence[Sequence[int]], order: Sequence[int]
+    tensors: Sequence[Lifetime], meets: Sequence[Sequence[int]], order: Sequence[int], alignment: int
 ) -> tuple[list[int], int]:
     """Place each tensor, in the given order, at the lowest free offset."""
     offsets = [_NOWHERE] * len(tensors)
@@ -98,18 +99,18 @@ def _placed(
         taken = [
             (offsets[other], tensors[other].size) for other in meets[index] if offsets[other] != _NOWHERE
         ]
-        offsets[index] = lowest_gap(tensors[index].size, taken)
+        offsets[index] = lowest_gap(tensors[index].size, taken, alignment)
         end = max(end, offsets[index] + tensors[index].size)
     return offsets, end
 
 
-def lowest_gap(size: int, taken: Iterable[tuple[int, int]]) -> int:
+def lowest_gap(size: int, taken: Iterable[tuple[int, int]], alignment: int = ALIGNMENT) -> int:
     """Return the lowest offset at which `size` bytes overlap none of the areas `taken`, (offset, size) each."""
     at = 0
     for start, other in sorted(taken):
         if at + size <= start:
             break
-        at = max(at, start + aligned(other))
+        at = max(at, start + aligned(other, alignment))
     return at
 
 
@@ -192,9 +193,9 @@ def _bytes(var: Var, bounds: Mapping[str, int]) -> int:
     return elements * np.dtype(str(var.ty.dtype)).itemsize
 
 
-def aligned(size: int) -> int:
-    """Return a size rounded up to a multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def aligned(size: int, alignment: int = ALIGNMENT) -> int:
+    """Return a size rounded up to a multiple of an alignment."""
+    return -(-size // alignment) * alignment
 
 
 def share_arena(mod: IRModule, names: Sequence[str]) -> IRModule:

@@ -76,13 +76,20 @@ class Function:
         self.buffers: list[tirx.Buffer] = []
 
 
+OVERWRITES = "overwrites"
+"""Attribute of kernels that may write their result where one of some operands is: positions of these, and of it."""
+
+
 @contextmanager
-def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Function]:
+def kernel_function(
+    name: str, arguments: Sequence[TensorSpec], overwritten: Sequence[int] = ()
+) -> Iterator[Function]:
     """Open a PrimFunc whose arguments are dense, non-overlapping tensors; the `with` block emits its body.
 
     Args:
         name: Symbol of the function.
         arguments: Shape and dtype of each argument.
+        overwritten: Positions of arguments; the last one may begin where one of these does.
 
     Yields:
         The function; `buffers` holds a flat view of each argument. Read `prim_func` after the block.
@@ -91,7 +98,9 @@ def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Func
     with IRBuilder() as builder:
         with T.prim_func(s_tir=True):
             T.func_name(name)
-            T.func_attr({"global_symbol": name, "tirx.noalias": True})
+            T.func_attr({"global_symbol": name, "tirx.noalias": not overwritten})
+            if overwritten:
+                T.func_attr({OVERWRITES: [*overwritten, len(arguments) - 1]})
             handles = [T.arg(f"arg{position}", T.handle()) for position in range(len(arguments))]
             # Any offset is allowed, because the memory planner places each tensor in its storage.
             offsets = [tirx.Var(f"offset{position}", "int64") for position in range(len(arguments))]

@@ -45,6 +45,11 @@ def requantized(acc: Sequence[ir.Expr], multipliers: Sequence[ir.Expr], to: Requ
     for four, multiplier in zip(acc, multipliers, strict=True):
         moved = mve.vcvtn(T.Bind(tirx.Cast("float32x4", four) * multiplier))
         rounded.append(T.Bind(moved + tirx.Broadcast(tirx.IntImm("int32", to.zero_point), LANES)))
+    return narrowed(rounded, to)
+
+
+def narrowed(rounded: Sequence[ir.Expr], to: Requantization) -> ir.Expr:
+    """Emit sixteen saturated outputs in the order of their columns, of four vectors int32x4 in that of `ORDER`."""
     even, odd = (T.Bind(mve.vqmovn(rounded[i], rounded[i + 1])) for i in (0, 2))
     narrow = T.Bind(mve.vqmovn(even, odd, "uint8" if to.dtype == "uint8" else "int8"))
     info = np.iinfo(to.dtype)

@@ -147,6 +147,10 @@ class ConvertedKernel(ABC):
         """Return the column of each offset and multiplier."""
         return np.arange(columns)
 
+    def reads_first(self, product: IntegerProduct) -> bool:
+        """Whether the data of some rows is read before any of their outputs is written."""
+        return True
+
     @abstractmethod
     def emit(self, workload: Workload, operands: Operands) -> None:
         """Emit the code of a workload."""
@@ -192,14 +196,8 @@ class ConvertedKernel(ABC):
     def estimate(self, workload: Workload, params: Params, core: Core) -> float:
         """Return the instructions of one call."""
         product = self.product(workload)
-        border = 0.0
-        if product.pad is not None:
-            # Each row of outputs moves the lines that it reads once; see `_each_line`.
-            _, wide, channels = product.data[1:]
-            kernel, window = workload.operands[-1].shape[1], ConvolutionAttributes.of(workload)
-            tall = (kernel - 1) * window.dilation[0] + 1
-            border = math.prod(product.rows.shape[:2]) * tall * wide * channels * self.register.instructions
-        return self.cost(workload, product) + border
+        moved = _Strip.of(workload, product).moved if product.pad else 0
+        return self.cost(workload, product) + moved * self.register.instructions
 
     @property
     def register(self) -> Register:
@@ -238,62 +236,131 @@ class ConvertedKernel(ABC):
         arguments.append((workload.output_shape, workload.output_dtype))
         steps = (step.name for step in workload.epilogue)
         symbol = "_".join((workload.composite.replace(".", "_"), self.suffix, *steps))
-        with kernel_function(symbol, arguments) as function, opaques(), dsp.pairs(), moves(self.register):
-            x = function.buffers[workload.operands[0].index]
+        data = workload.operands[0].index
+        overwritten = [data] if self._overwrites(workload, product) else []
+        scopes = (
+            kernel_function(symbol, arguments, overwritten),
+            opaques(),
+            dsp.pairs(),
+            moves(self.register),
+        )
+        with scopes[0] as function, scopes[1], scopes[2], scopes[3]:
+            x = function.buffers[data]
             weights, offsets, multipliers, y = function.buffers[-4:]
             operands = Operands(product, x, weights, offsets, multipliers, y, i64(0), self.register)
             if product.pad is None:
                 self.emit(workload, operands)
             else:
-                _each_line(workload, operands, product.pad, lambda line: self.emit(workload, line))
+                _Strip.of(workload, product).each_row(operands, lambda row: self.emit(workload, row))
         assert function.prim_func is not None
         return function.prim_func
 
+    def _overwrites(self, workload: Workload, product: IntegerProduct) -> bool:
+        """Whether outputs may be written where the data is: never onto elements that are read later."""
+        if product.pad is not None:
+            strip = _Strip.of(workload, product)
+            written = np.arange(1, math.prod(strip.outputs) + 1) * strip.row_outputs
+            return bool((written <= strip.entered()).all())
+        # Before the outputs of a row are written, nothing behind its start has been overwritten.
+        written = np.arange(product.rows.count) * (product.groups * product.columns)
+        return self.reads_first(product) and bool((written <= product.rows.starts()).all())
 
-def _each_line(
-    workload: Workload, operands: Operands, pad: OperandPadding, emit: Callable[[Operands], None]
-) -> None:
-    """Emit a loop over the rows of outputs of a convolution with a border.
 
-    The lines of data that a row of outputs reads are kept in a strip with the border: each line enters it once, at its
-    end, and the others move up. No padded copy of all data is needed.
+@dataclass(frozen=True)
+class _Strip:
+    """The lines of data, with their border, that a row of outputs of a convolution reads.
 
-    Args:
-        workload: The convolution.
-        operands: Its buffers.
-        pad: The border.
-        emit: Emits the outputs of one row, given the strip as the data.
+    Each line of data enters the strip once, at its end, and the others move up: no padded copy of all data is needed.
+
+    Attributes:
+        data: Shape of the data without the border.
+        product: The convolution.
+        window: Its attributes.
+        kernel: Rows and columns of its kernel.
+        pad: Its border.
     """
-    images, height, width, channels = workload.operands[0].shape
-    window, kernel = ConvolutionAttributes.of(workload), workload.operands[-1].shape[1:3]
-    (top, _), (left, right) = pad.widths[1:3]
-    tall, wide = (kernel[0] - 1) * window.dilation[0] + 1, left + width + right
-    line, row = wide * channels, width * channels
-    rows = implicit_rows.convolution(
-        (1, tall, wide, channels), (kernel[0], kernel[1]), window.strides, window.dilation, window.groups
-    )
-    lines = operands.product.rows.shape[1]
-    border = tirx.const(pad.value, str(operands.x.dtype))
-    # One register more, so that a vector load that starts inside the strip does not reach past its end.
-    strip = T.alloc_buffer(
-        (tall * line + copies.REGISTER,), str(operands.x.dtype), scope="global", layout=None
-    )
-    with T.serial(i64(0), i64(tall * wide)) as pixel:
-        copies.fill(strip, pixel * channels, channels, border)
-    copies.fill(strip, i64(tall * line), copies.REGISTER, border)
-    last = (tall - 1) * line + left * channels
-    with T.serial(i64(0), i64(images)) as image, T.serial(i64(0), i64(lines)) as y:
-        entering = T.Bind(tirx.Select(y == 0, i64(tall), i64(min(tall, window.strides[0]))))
-        with T.serial(i64(0), entering) as new:
-            move(operands.register, strip, i64(line), strip, i64(0), (tall - 1) * line)
-            at = T.Bind(y * window.strides[0] + (tall - top) - entering + new)
-            with T.If(tirx.all(at >= 0, at < height)):
-                with T.Then():
-                    move(operands.register, operands.x, (image * height + at) * row, strip, i64(last), row)
-                with T.Else():
-                    copies.fill(strip, i64(last), row, border)
-        start = T.Bind(
-            (image * lines + y) * (rows.count * operands.product.groups * operands.product.columns)
+
+    data: tuple[int, ...]
+    product: IntegerProduct
+    window: ConvolutionAttributes
+    kernel: tuple[int, int]
+    pad: OperandPadding
+
+    @classmethod
+    def of(cls, workload: Workload, product: IntegerProduct) -> "_Strip":
+        """Return the strip of a product with a border."""
+        height, width = workload.operands[-1].shape[1:3]
+        window = ConvolutionAttributes.of(workload)
+        assert product.pad is not None
+        return cls(workload.operands[0].shape, product, window, (height, width), product.pad)
+
+    @property
+    def tall(self) -> int:
+        """Number of lines."""
+        return (self.kernel[0] - 1) * self.window.dilation[0] + 1
+
+    @property
+    def line(self) -> int:
+        """Elements of a line."""
+        _, _, wide, channels = self.product.data
+        return wide * channels
+
+    @property
+    def outputs(self) -> tuple[int, int]:
+        """Images, and rows of outputs of each."""
+        images, lines, _ = self.product.rows.shape
+        return images, lines
+
+    @property
+    def row_outputs(self) -> int:
+        """Number of outputs of a row of pixels."""
+        return self.product.rows.shape[2] * self.product.groups * self.product.columns
+
+    @property
+    def moved(self) -> int:
+        """Number of elements that are moved in the strip or to it."""
+        return math.prod(self.outputs) * self.tall * self.line
+
+    def entered(self) -> Array:
+        """Return the elements of data that have entered when each row of outputs is computed."""
+        images, height, width, channels = self.data
+        (top, _), (_, lines) = self.pad.widths[1], self.outputs
+        ends = np.clip(np.arange(lines) * self.window.strides[0] - top + self.tall, 0, height)
+        found: Array = (np.arange(images)[:, None] * height + ends).ravel() * (width * channels)
+        return found
+
+    def each_row(self, operands: Operands, emit: Callable[[Operands], None]) -> None:
+        """Emit a loop over the rows of outputs; `emit` emits the outputs of one, given the strip as the data."""
+        _, height, width, channels = self.data
+        (top, _), (left, _) = self.pad.widths[1:3]
+        (images, lines), (down, _) = self.outputs, self.window.strides
+        tall, line, row = self.tall, self.line, width * channels
+        rows = implicit_rows.convolution(
+            (1, tall, line // channels, channels),
+            self.kernel,
+            self.window.strides,
+            self.window.dilation,
+            self.window.groups,
         )
-        product = replace(operands.product, rows=rows, pad=None)
-        emit(replace(operands, product=product, x=strip, start=start))
+        border = tirx.const(self.pad.value, str(operands.x.dtype))
+        # One register more, so that a vector load that starts inside the strip does not reach past its end.
+        size = tall * line + copies.REGISTER
+        strip = T.alloc_buffer((size,), str(operands.x.dtype), scope="global", layout=None)
+        with T.serial(i64(0), i64(tall * line // channels)) as pixel:
+            copies.fill(strip, pixel * channels, channels, border)
+        copies.fill(strip, i64(tall * line), copies.REGISTER, border)
+        last = (tall - 1) * line + left * channels
+        with T.serial(i64(0), i64(images)) as image, T.serial(i64(0), i64(lines)) as y:
+            entering = T.Bind(tirx.Select(y == 0, i64(tall), i64(min(tall, down))))
+            with T.serial(i64(0), entering) as new:
+                move(operands.register, strip, i64(line), strip, i64(0), (tall - 1) * line)
+                at = T.Bind(y * down + (tall - top) - entering + new)
+                with T.If(tirx.all(at >= 0, at < height)):
+                    with T.Then():
+                        source = (image * height + at) * row
+                        move(operands.register, operands.x, source, strip, i64(last), row)
+                    with T.Else():
+                        copies.fill(strip, i64(last), row, border)
+            start = T.Bind((image * lines + y) * self.row_outputs)
+            product = replace(self.product, rows=rows, pad=None)
+            emit(replace(operands, product=product, x=strip, start=start))

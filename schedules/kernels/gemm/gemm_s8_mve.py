@@ -42,6 +42,9 @@ ROWS = TOGETHER = 2
 UNROLLED = 12
 """Most vectors of k without a loop: with two columns of weights, their loads reach that far from one address."""
 
+STAGED = 64
+"""Most vectors of a contiguous row that is copied nevertheless, so that outputs may overwrite it: 2 KB of two rows."""
+
 
 class _Vmladava(ConvertedKernel):
     name, suffix, isa, needs, step = NAME, "mve", MVE, "mve.fp", COLUMNS
@@ -67,6 +70,9 @@ class _Vmladava(ConvertedKernel):
         rows = np.pad(weights, ((0, 0), (0, depth - product.rows.depth)))[in_order(len(weights))]
         pairs = rows.reshape(-1, TOGETHER, depth // VECTOR, VECTOR).transpose(0, 2, 1, 3)
         return np.ascontiguousarray(pairs).view("<i4")
+
+    def reads_first(self, product: IntegerProduct) -> bool:
+        return _Runs.of(product).staged or product.columns <= COLUMNS
 
     def emit(self, workload: Workload, operands: Operands) -> None:
         emitter = _Emitter(**vars(operands), runs=_Runs.of(operands.product))
@@ -102,8 +108,8 @@ class _Runs:
         vectors = -(-product.rows.depth // VECTOR)
         count = -(-vectors // UNROLLED)
         length = -(-vectors // count)
-        whole = len(segments) == 1 and count * length * VECTOR == product.rows.depth
-        return cls(count, length, length * VECTOR, staged=not whole)
+        staged = vectors <= STAGED or len(segments) > 1 or count * length * VECTOR > product.rows.depth
+        return cls(count, length, length * VECTOR, staged)
 
 
 @dataclass(frozen=True)

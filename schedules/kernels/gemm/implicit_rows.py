@@ -9,6 +9,8 @@ contiguous.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 from tvm import ir, tirx
 
 
@@ -37,6 +39,13 @@ class ImplicitRows:
     def depth(self) -> int:
         """Number of columns of A, the k of the product."""
         return sum(length for _, length in self.segments)
+
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Return the offset in the data of the start of each row."""
+        axes = (np.arange(size) * step for size, step in zip(self.shape, self.strides, strict=True))
+        images, lines, pixels = np.ix_(*axes)
+        found: npt.NDArray[np.int64] = (images + lines + pixels).ravel() + self.start
+        return found
 
     def offset(self, row: ir.Expr) -> ir.Expr:
         """Return the int64 offset in the data of the start of row `row`."""
