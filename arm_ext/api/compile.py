@@ -24,6 +24,7 @@ from arm_ext.common.known_packages import remember
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import export_module, prepared
 from arm_ext.frontends.onnx.random import GivenSizes
 from arm_ext.package import Package
@@ -151,6 +152,8 @@ def _refuse_for_package(options: Options) -> None:
         raise UsageError("--threads is for --emit c-library; a package takes TVM_NUM_THREADS when it runs")
     if options.memory is not None:
         raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
+    if isinstance(options.npu, NpuOptions) and options.npu.npu_fallback != "cpu":
+        raise UsageError("--npu-fallback none is for --emit c-library; a package always has the CPU's code")
 
 
 def refuse_for_library(buckets: Sequence[Bucket]) -> None:

@@ -22,11 +22,12 @@ from arm_ext.clibrary.library import (
 )
 from arm_ext.clibrary.memory import MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion, NpuTensor
-from arm_ext.common.errors import InternalError, KernelError
+from arm_ext.common.errors import InternalError, KernelError, ModelError
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.free_memory import free_memory
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.ethosu.payload import Payload, areas_of
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.native.build import npu_runtime
@@ -149,9 +150,12 @@ class Packing:
 
     def _npu_regions(self) -> list[NpuRegion]:
         """Return the description of the NPU's regions for a C library."""
-        insists = any(each.on_error == "fail" for each in self.offloaded)
-        payloads = (region.compiled.payload for each in self.offloaded for region in each.offload.regions)
-        return [_npu_region(payload, insists=insists) for payload in payloads]
+        bare = self.profile.core.is_microcontroller
+        return [
+            _npu_region(region.compiled.payload, each.options, plans_scratch=bare)
+            for each in self.offloaded
+            for region in each.offload.regions
+        ]
 
     def selftests(self) -> "Iterator[Callable[[], _Expected]]":
         """Yield, for each variant, a function that computes its self-test; its result completes the self-test."""
@@ -293,16 +297,29 @@ class Packing:
         )
 
 
-def _npu_region(payload: Payload, *, insists: bool) -> NpuRegion:
-    data = payload.to_bytes()
+def _npu_region(payload: Payload, options: NpuOptions, *, plans_scratch: bool) -> NpuRegion:
+    """Return a region as a C library describes it; with `plans_scratch`, its tensors have to be in the scratch.
+
+    Raises:
+        ModelError: A tensor is in another memory.
+    """
+    data, kinds = payload.to_bytes(), {area.number: area.kind for area in payload.regions}
+    outside = [each.name for each in (*payload.inputs, *payload.outputs) if kinds[each.region] != "scratch"]
+    if plans_scratch and outside:
+        raise ModelError(
+            f"{outside[0]}: Vela places it in the memory {kinds[payload.inputs[0].region]!r}, where a library for a "
+            "Cortex-M cannot; choose another --memory-mode"
+        )
     return NpuRegion(
         payload.accelerator,
-        insists,
+        options.on_npu_error == "fail",
         len(data),
         *areas_of(data),
         {area.number: (area.kind, area.size) for area in payload.regions},
         [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.inputs],
         [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.outputs],
+        plans_scratch,
+        options.npu_fallback == "cpu",
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.arguments import check_type
-from arm_ext.api.run_library import named_outputs, outputs_of_steps, run_on_bare, selftest_of
+from arm_ext.api.run_library import named_outputs, npu_status, outputs_of_steps, run_on_bare, selftest_of
 from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
@@ -265,16 +265,17 @@ def _run_library(
             "--steps runs packages; a C library's steps are run by --check, as many as the self-test has"
         )
     test = selftest_of(library)
-    outputs = run_on_bare(library, board, [inputs_of(library, test.inputs, inputs)]).outputs[0]
-    named = dict(named_outputs(library, outputs))
+    result = run_on_bare(library, board, [inputs_of(library, test.inputs, inputs)])
+    named = dict(named_outputs(library, result.outputs[0]))
+    npu = npu_status(library, result)
     if not check:
-        return RunResult(named)
+        return RunResult(named, npu)
     checks = _check(library, test, list(named.items()))
     if test.steps:
         own = test.inputs[: len(test.inputs) - len(library.manifest.states)]
         stepped = run_on_bare(library, board, [own] * len(test.steps), steps=True).outputs
         checks += _check_steps(library, test, [*stepped, stepped[0]])
-    return RunResult(named, checks=checks)
+    return RunResult(named, npu, checks)
 
 
 def _warnings(package: Package) -> tuple[str, ...]:

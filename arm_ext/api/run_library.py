@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of C libraries for Cortex-M on emulated boards."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +14,8 @@ from pydantic import Field
 from arm_ext.board.bare import MACHINES, BareBoard, BareModel, BareResult, machine_for
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.json_record import ClosedRecord
+from arm_ext.common.npu_status import NpuStatus, RegionRuns
+from arm_ext.ethosu.payload import Payload
 from arm_ext.package import Package, Selftest
 from arm_ext.package.manifest import Tensor
 from arm_ext.target.profiles import Profile, with_features
@@ -20,7 +24,11 @@ from relay_passes.memory.plan_arena import aligned
 Array = npt.NDArray[Any]
 
 VIRTUAL = "virtual"
-_OK = 0
+_OK, _ERROR_NPU = 0, 12  # of the library's header
+_NPU_PROGRAM = frozenset(
+    {"all", "ethosu_invoke_v3", "npu_clean", "npu_invalidate", "read_all", "tell", "write_all"}
+)
+_MODE = "ARM_EXT_NPU"  # environment variable: "cpu" is for a board without the NPU
 
 
 def profile_of(library: Package) -> Profile:
@@ -108,8 +116,17 @@ def bare_model(library: Package, *, steps: bool = False) -> BareModel:
         [_described(tensor) for tensor in manifest.inputs[: len(manifest.inputs) - count]],
         [_described(tensor) for tensor in outputs],
         steps,
-        manifest.npu is not None and bool(manifest.npu.regions),
+        _payloads(library),
+        os.environ.get(_MODE) == "cpu",
     )
+
+
+def _payloads(library: Package) -> list[Payload]:
+    npu = library.manifest.npu
+    regions = () if npu is None else npu.regions
+    return [
+        Payload.from_bytes(library.read(f"npu/region-{number}.payload")) for number in range(len(regions))
+    ]
 
 
 def _described(tensor: Tensor) -> tuple[tuple[int, ...], str]:
@@ -123,6 +140,7 @@ def run_on_bare(
     *,
     steps: bool = False,
     count: bool = False,
+    faults: Collection[int] = (),
 ) -> BareResult:
     """Run a library on some sets of inputs, one after the other.
 
@@ -132,13 +150,16 @@ def run_on_bare(
         batches: Sets of inputs.
         steps: Whether each is a step of a model with states.
         count: Whether instructions are counted.
+        faults: Numbers of invocations of the NPU, from 0 on, that fail.
 
     Raises:
         UsageError: The board or the library is unsuited.
         EnvError: The emulator is missing or failed, or the library returned an error.
     """
     check_board(library, board)
-    result = BareBoard(bare_model(library, steps=steps)).run(batches, count=count)
+    result = BareBoard(bare_model(library, steps=steps)).run(batches, count=count, faults=faults)
+    if _ERROR_NPU in result.statuses:
+        raise EnvError(f"{library.path}: a region failed on the NPU, and nothing else is to compute it")
     if wrong := [status for status in result.statuses if status != _OK]:
         raise EnvError(f"{library.path}: a run ended with status {wrong[0]} (see {_header(library)})")
     return result
@@ -147,6 +168,27 @@ def run_on_bare(
 def _header(library: Package) -> Path:
     assert library.manifest.library is not None
     return library.path / "include" / f"{library.manifest.library.name}.h"
+
+
+def npu_status(library: Package, result: BareResult) -> NpuStatus | None:
+    """Return where the regions of a library ran; None for a library without regions."""
+    npu = library.manifest.npu
+    if npu is None or not npu.regions:
+        return None
+    on_cpu, given = os.environ.get(_MODE) == "cpu", Counter(result.npu)
+    return NpuStatus(
+        mode="cpu" if on_cpu else "auto",
+        device=None if on_cpu else f"a functional model of {npu.accelerator}",
+        regions=tuple(
+            RegionRuns(
+                region=number,
+                npu=given["run", number],
+                cpu=len(result.outputs) - given["run", number],
+                reason=f"{_MODE}=cpu" if on_cpu else "",
+            )
+            for number in range(len(npu.regions))
+        ),
+    )
 
 
 def named_outputs(library: Package, outputs: Sequence[Array]) -> Mapping[str, Array]:
@@ -181,7 +223,7 @@ class BareCount(ClosedRecord):
     note: str = (
         "Counts are of an emulator: instructions, and not cycles of a core. A Cortex-M retires at most one instruction "
         "a cycle (M7 and M85 two), and fewer where it waits for memory. The end of a low-overhead loop counts in each "
-        "iteration."
+        "iteration. What an NPU computes is not counted."
     )
 
 
@@ -197,7 +239,10 @@ def count(library: Package, board: str) -> BareCount:
     inputs, steps = selftest_of(library).inputs, bool(manifest.states)
     own = inputs[: len(inputs) - len(manifest.states)] if steps else inputs
     result = run_on_bare(library, board, [own], steps=steps, count=True)
-    (counted,), (total,) = result.counts, result.instructions
+    (counted,) = result.counts
+    # What asks the model of an NPU is no part of a firmware.
+    counted = {name: number for name, number in counted.items() if name not in _NPU_PROGRAM}
+    total = sum(counted.values())
     ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     return BareCount(
         board=machine.name,

@@ -8,7 +8,7 @@ these calls reach files of the machine that it runs on.
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from arm_ext.board.bare_npu import ModelledNpu, NpuEvent
 from arm_ext.board.confine import confined
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.scratch import temporary
+from arm_ext.ethosu.payload import Payload
 from arm_ext.native.build import NATIVE, bare_count_plugin
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Driver
@@ -95,7 +97,8 @@ class BareModel:
         inputs: Shape and dtype of each input, without the states if `steps`.
         outputs: The same of each output.
         steps: Whether runs are steps of a model with states.
-        npu: Whether the library has regions for an NPU, which the CPU then computes.
+        npu: Payloads of the library's regions for an NPU.
+        on_cpu: Whether there is no NPU.
     """
 
     folder: Path
@@ -105,7 +108,8 @@ class BareModel:
     inputs: Sequence[tuple[tuple[int, ...], str]]
     outputs: Sequence[tuple[tuple[int, ...], str]]
     steps: bool = False
-    npu: bool = False
+    npu: Sequence[Payload] = ()
+    on_cpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,14 @@ class BareResult:
         statuses: What the library's function returned for each run.
         stack_bytes: Largest stack that a run took, found by painting.
         counts: If they were counted: function → retired instructions in each run.
+        npu: What the NPU was asked for, in that order.
     """
 
     outputs: list[list[Array]]
     statuses: list[int]
     stack_bytes: int
     counts: list[dict[str, int]]
+    npu: Sequence[NpuEvent] = ()
 
     @property
     def instructions(self) -> list[int]:
@@ -148,12 +154,15 @@ class BareBoard:
         with temporary() as folder:
             self._program = _linked(model, self.machine, folder).read_bytes()
 
-    def run(self, inputs: Sequence[Sequence[Array]], *, count: bool = False) -> BareResult:
+    def run(
+        self, inputs: Sequence[Sequence[Array]], *, count: bool = False, faults: Collection[int] = ()
+    ) -> BareResult:
         """Run the model on some inputs, one set after the other.
 
         Args:
             inputs: For each run, the inputs in the model's order.
             count: Whether instructions are counted.
+            faults: Numbers of invocations of the NPU, from 0 on, that fail.
 
         Raises:
             EnvError: The emulator failed, or did not end in time.
@@ -163,9 +172,10 @@ class BareBoard:
             program.write_bytes(self._program)
             (folder / "inputs").write_bytes(b"".join(map(_request, inputs)))
             dump = folder / "counts"
-            self._emulate(folder, program, dump if count else None)
+            with ModelledNpu(folder, self.model.npu, faults) as npu:
+                self._emulate(folder, program, dump if count else None)
             counts = _read_counts(dump.read_text(encoding="ascii"), program) if count else []
-            return self._result(folder, len(inputs), counts)
+            return self._result(folder, len(inputs), counts, npu.trace)
 
     def _emulate(self, folder: Path, program: Path, dump: Path | None) -> None:
         line = [str(self._qemu), "-M", self.machine.name, "-nographic", "-monitor", "none", "-serial", "none"]
@@ -198,7 +208,9 @@ class BareBoard:
                 f"{said or f'exit status {done.returncode}'}"
             )
 
-    def _result(self, folder: Path, runs: int, counts: list[dict[str, int]]) -> BareResult:
+    def _result(
+        self, folder: Path, runs: int, counts: list[dict[str, int]], npu: Sequence[NpuEvent]
+    ) -> BareResult:
         data = (folder / "outputs").read_bytes()
         outputs, statuses, at = [], [], 0
         for _ in range(runs):
@@ -209,7 +221,7 @@ class BareBoard:
                 arrays.append(array.reshape(shape))
                 at += array.nbytes
             outputs.append(arrays)
-        return BareResult(outputs, statuses, int(np.frombuffer(data, "<u4", 1, at)[0]), counts)
+        return BareResult(outputs, statuses, int(np.frombuffer(data, "<u4", 1, at)[0]), counts, npu)
 
 
 def _request(arrays: Sequence[Array]) -> bytes:
@@ -232,18 +244,20 @@ def _linked(model: BareModel, machine: Machine, folder: Path) -> Path:
         "PREFIX": model.prefix,
         "UPPER": model.prefix.upper(),
         "STEPS": int(model.steps),
-        "NPU": int(model.npu),
+        "NPU": (2 if model.on_cpu else 1) if model.npu else 0,
+        "NPU_HEADER": f'"{model.prefix}_npu_ethosu.h"',
     }
+    parts = ("start", "run", "npu") if model.npu else ("start", "run")
     more = ["-DBARE_TRAPS_UNALIGNED"] if model.profile.core.name == "cortex-m0plus" else []
     driver = Driver.of(model.profile)
     try:
         driver.run(
             [
                 *("-std=gnu11", "-O2", "-g0", "-ffreestanding", "-nostdlib", "-fno-pic", f"-I{NATIVE}"),
-                *(f"-D{name}={value}" for name, value in known.items()),
+                *(f"-DBARE_{name}={value}" for name, value in known.items()),
                 *more,
                 f"-I{model.folder / 'include'}",
-                *(NATIVE / f"bare_{name}.c" for name in ("start", "run")),
+                *(NATIVE / f"bare_{name}.c" for name in parts),
                 model.folder / f"lib{model.archive}.a",
                 "-lcompiler_rt",
                 *("-Wl,--gc-sections", "-Wl,-T,link.ld", "-o", "program.elf"),

@@ -11,7 +11,7 @@ from arm_ext.cli.console import NAMES, Number
 from arm_ext.cli.options import option_group
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
-from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions, OnNpuError
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuFallback, NpuOptions, OnNpuError
 
 CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())
 
@@ -103,6 +103,12 @@ npu_options = option_group(
         "--on-npu-error",
         type=click.Choice(get_args(OnNpuError)),
         help="Where an NPU is there and fails, compute on the CPU (fallback) or fail.  [default: fallback]",
+    ),
+    click.option(
+        "--npu-fallback",
+        type=click.Choice(get_args(NpuFallback)),
+        help="For --emit c-library: whether it holds the CPU's code and weights for what the NPU computes, too. With "
+        "none it is smaller, and a run without the NPU fails.  [default: cpu]",
     ),
 )
 """Decorator that adds the options of the NPU to a command."""

@@ -150,17 +150,19 @@ class Body:
 
     def _offer(self, number: int, arguments: Sequence[str]) -> list[str]:
         """Return C statements that offer a region to an NPU, and store a flag whether the NPU computed it."""
-        payload, *tensors, taken = arguments
-        count = len(self.npu[number].inputs)
+        region, (payload, *tensors) = self.npu[number], arguments
+        taken = tensors.pop() if region.has_fallback else None
+        scratch = tensors.pop() if region.scratch_bytes else "NULL"
+        count = len(region.inputs)
         return [
             "{",
             f"    const void *const given[] = {{{', '.join([*tensors[:count], 'NULL'])}}};",
             f"    void *const wanted[] = {{{', '.join([*tensors[count:], 'NULL'])}}};",
-            f"    const int done = offer(npu, {number}, {payload}, given, wanted);",
-            "    if (done < 0) {",
+            f"    const int done = offer(npu, {number}, {payload}, {scratch}, given, wanted);",
+            f"    if (done {'<' if taken else '<='} 0) {{",
             *(f"    {line}" for line in self._failed(len(self.checked) + 1 + number, "NPU")),
             "    }",
-            f"    *({taken}) = done != 0;",
+            *([f"    *({taken}) = done != 0;"] if taken else []),
             "}",
         ]
 

@@ -72,9 +72,11 @@ class LibraryFunction:
     open: str = ""
     largest: int = 0
 
-    def shape(self, planned: tvm.IRModule, constants: ConstantPool, threads: int) -> Shape:
-        """Return the program of the function, and add its constants to `constants`."""
-        program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
+    def shape(self, model: "Planned", constants: ConstantPool, threads: int) -> Shape:
+        """Return the program of the function of a model, and add its constants to `constants`."""
+        planned = model.mod
+        program = read_program(planned, self.function, constants, self.largest, model.npu)
+        program = with_workspaces(program, threads)
         if not self.open:
             return Shape(self.label, self.model, program)
         main = planned[self.function]
@@ -104,7 +106,7 @@ class Planned:
 
     def shapes(self, constants: ConstantPool, threads: int) -> list[Shape]:
         """Return the program for each shape, and add their constants to `constants`."""
-        return [entry.shape(self.mod, constants, threads) for entry in self.entries]
+        return [entry.shape(self, constants, threads) for entry in self.entries]
 
 
 def check_names(models: Sequence[str]) -> None:
@@ -226,6 +228,10 @@ def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Co
             if not each.weights_in_file:
                 joined |= _weights(f"{name}_weights", each.weights, include, each.alignment)
             members[f"{name}.o"] = Member(joined, c_objects(each.own_kernels, profile), f"{name}_k_")
+            if each.has_bare_driver:
+                driver_name = f"{name}_npu_ethosu"
+                (include / f"{driver_name}.h").write_text(texts[f"include/{driver_name}.h"], encoding="utf-8")
+                members[f"{driver_name}.o"] = Member({f"{driver_name}.c": texts[f"src/{driver_name}.c"]})
             members[f"{name}_text.o"] = Member({f"{name}_text.c": texts[f"src/{name}_text.c"]})
         for shared in {each.name: each for model in models for each in model.shared.values()}.values():
             alignment = models[0].alignment

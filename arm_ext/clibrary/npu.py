@@ -29,6 +29,8 @@ class NpuRegion:
         memories: Number → kind and size, for each memory that the commands address.
         inputs: In the order of the call.
         outputs: Likewise.
+        plans_scratch: Whether the region's scratch is a part of the arena; else who runs it provides that.
+        has_fallback: Whether the library holds the CPU's code and weights for the region.
     """
 
     accelerator: str
@@ -39,6 +41,13 @@ class NpuRegion:
     memories: Mapping[int, tuple[str, int]]
     inputs: Sequence[NpuTensor]
     outputs: Sequence[NpuTensor]
+    plans_scratch: bool = False
+    has_fallback: bool = True
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the scratch in the arena; 0 if it is not there."""
+        return sum(size for kind, size in self.memories.values() if kind == "scratch" and self.plans_scratch)
 
     @property
     def tensors(self) -> list[NpuTensor]:

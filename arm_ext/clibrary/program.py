@@ -23,6 +23,7 @@ from tvm import relax, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, PrimType, TupleGetItem, Var
 
 from arm_ext.clibrary.lengths import Length, c_text, is_open, most, product_text
+from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.loops import is_loop
@@ -71,7 +72,8 @@ class KernelStep:
         length: The length that the kernel takes as a further argument, if sizes of its buffers follow from
             it.
         region: Number of the region, if the call offers one to an NPU; its arguments are then the payload, the
-            inputs, the outputs, and a bool that tells whether the outputs were written.
+            inputs, the outputs, the scratch if it is in the arena, and, if the CPU can compute the region, too, a bool
+            that tells whether the outputs were written.
     """
 
     kernel: str
@@ -181,6 +183,7 @@ def read_program(
     function: str = "main",
     constants: "ConstantPool | None" = None,
     largest: int = 0,
+    npu: Sequence[NpuRegion] = (),
 ) -> Program:
     """Return the program of a function of a planned module.
 
@@ -189,11 +192,12 @@ def read_program(
         function: Name of the function.
         constants: Constants of other functions; those of this function are added to them.
         largest: The greatest length, for a function that takes a length.
+        npu: Regions that an NPU may compute.
 
     Raises:
         ModelError: The program has sizes that are known at run time, or calls of a runtime.
     """
-    reader = _ProgramReader(planned, constants or ConstantPool(), largest)
+    reader = _ProgramReader(planned, constants or ConstantPool(), largest, npu)
     main = planned[function]
     values = reader.inlined(main, [TensorPlace("input", index=index) for index in range(len(main.params))])
     sources = _leaves(values)
@@ -325,8 +329,11 @@ class ConstantPool:
 class _ProgramReader:
     """Visitor of functions' bindings that records the steps, and the location of each variable."""
 
-    def __init__(self, planned: tvm.IRModule, constants: ConstantPool, largest: int) -> None:
-        self._mod, self._largest = planned, largest
+    def __init__(
+        self, planned: tvm.IRModule, constants: ConstantPool, largest: int, npu: Sequence[NpuRegion]
+    ) -> None:
+        self._mod, self._largest, self._npu = planned, largest, npu
+        self._never_on_cpu: set[Var] = set()
         self.steps: list[Step] = []
         self.buffers: list[int] = []
         self._exact: list[int | str] = []
@@ -388,7 +395,9 @@ class _ProgramReader:
         elif isinstance(value, Call) and isinstance(value.op, relax.ExternFunc) and _is_copy(value):
             self._values[var] = self._place(value.args[0])
         elif isinstance(value, Call) and isinstance(value.op, relax.ExternFunc) and _is_offer(value):
-            self._values[var] = self._offered(value)
+            self._offer(var, value)
+        elif isinstance(value, relax.If) and value.cond in self._never_on_cpu:
+            self._values[var] = self._sequence(value.true_branch)
         elif isinstance(value, relax.If):
             self._values[var] = self._branch(value, var.ty)
         elif isinstance(value, Call) and isinstance(value.op, GlobalVar):
@@ -400,16 +409,19 @@ class _ProgramReader:
         else:
             raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
 
-    def _offered(self, call: Call) -> TensorPlace:
-        """Add a step that offers a region to an NPU.
-
-        Return the location of the flag that tells whether the NPU computed it.
-        """
+    def _offer(self, var: Var, call: Call) -> None:
+        """Add a step that offers a region to an NPU; `var` tells whether the NPU computed it."""
         number, _, payload, *tensors = call.args
-        taken = self._buffer(_bytes("bool"))
-        places = (self._place(payload), *map(self._place, tensors), taken)
-        self.steps.append(KernelStep(NPU_RUN, places, sources_of(call), region=_int(number)))
-        return taken
+        region = self._npu[_int(number)]
+        places = [self._place(payload), *map(self._place, tensors)]
+        if region.scratch_bytes:
+            places.append(self._buffer(region.scratch_bytes))
+        if region.has_fallback:
+            self._values[var] = taken = self._buffer(_bytes("bool"))
+            places.append(taken)
+        else:
+            self._never_on_cpu.add(var)
+        self.steps.append(KernelStep(NPU_RUN, tuple(places), sources_of(call), region=_int(number)))
 
     def _called(self, call: Call, func: relax.Function) -> Value:
         name = str(call.op.name_hint)

@@ -117,6 +117,11 @@ class Sources:
         accelerators = (ACCELERATORS[region.accelerator] for region in self.npu)
         return "linux" in self.profile.triple and any(each.has_linux_driver for each in accelerators)
 
+    @property
+    def has_bare_driver(self) -> bool:
+        """Whether the NPU of its regions is driven without an operating system."""
+        return bool(self.npu) and self.profile.core.is_microcontroller
+
     @cached_property
     def kernels(self) -> Mapping[str, tirx.PrimFunc]:
         """Name → kernel, for the kernels of all shapes."""
@@ -154,6 +159,11 @@ class Sources:
             files |= {f"include/{name}_pool.h": "pool.h", f"src/{name}_pool.c": "pool.c"}
         if self.has_driver:
             files |= {f"include/{name}_npu_linux.h": "npu_linux.h", f"src/{name}_npu_linux.c": "npu_linux.c"}
+        if self.has_bare_driver:
+            files |= {
+                f"include/{name}_npu_ethosu.h": "npu_ethosu.h",
+                f"src/{name}_npu_ethosu.c": "npu_ethosu.c",
+            }
         files |= {
             f"include/{name}.h": "model.h",
             f"include/{name}.hpp": "model.hpp",
@@ -283,6 +293,9 @@ class Sources:
             "npu": self.npu,
             "npu_folder": "npu" if self.group is None else f"models/{self.name}/npu",
             "has_driver": self.has_driver,
+            "has_bare_driver": self.has_bare_driver,
+            "npu_fallback": all(region.has_fallback for region in self.npu),
+            "npu_scratch": any(region.scratch_bytes for region in self.npu),
         }
 
     def _names(self) -> dict[str, object]:

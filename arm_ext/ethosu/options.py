@@ -13,6 +13,7 @@ from arm_ext.common.names import near, node_of
 from arm_ext.target.npu import Family
 
 OnNpuError = Literal["fallback", "fail"]
+NpuFallback = Literal["cpu", "none"]
 
 DEFAULT_CPU_MHZ: dict[Family, float] = {"u55": 800.0, "u65": 1700.0, "u85": 1700.0}
 """Default CPU clock in MHz by family: that of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the
@@ -48,6 +49,7 @@ class NpuOptions:
         npu_mhz: Clock of the NPU; by default core_clock of the system configuration.
         handover_us: Microseconds of handing a region over, for weighing; by default as HANDOVER_US says.
         on_npu_error: Whether a region that fails on the NPU is computed by the CPU, or is the caller's error.
+        npu_fallback: Whether a C library holds the CPU's code and weights for regions, too.
     """
 
     accelerator: str
@@ -63,6 +65,7 @@ class NpuOptions:
     npu_mhz: float | None = None
     handover_us: float = HANDOVER_US
     on_npu_error: OnNpuError = "fallback"
+    npu_fallback: NpuFallback = "cpu"
 
     def __post_init__(self) -> None:
         for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):

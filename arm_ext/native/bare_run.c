@@ -3,20 +3,24 @@
 // run after the other; the file "outputs" gets, for each run, a word of status and the outputs, and
 // at the end a word of the largest stack that a run took.
 //
-// The compiler is told HEADER, the library's header in quotes, PREFIX and UPPER, what its functions
-// and macros begin with, INPUT_BYTES and OUTPUT_BYTES, the sums over all tensors, each a multiple
-// of 16, STEPS, whether the runs are steps of a model with states, and NPU, whether the model has
-// regions for one, which the CPU computes here.
+// The compiler is told BARE_HEADER, the library's header in quotes, BARE_PREFIX and BARE_UPPER,
+// what its functions and macros begin with, BARE_INPUT_BYTES and BARE_OUTPUT_BYTES, the sums over
+// all tensors, each a multiple of 16, BARE_STEPS, whether the runs are steps of a model with
+// states, and BARE_NPU: 1 if the model has regions for an NPU, which bare_npu.c runs, 2 if it has,
+// but there is no NPU, else 0; BARE_NPU_HEADER is then the header of the library's driver.
 #include "bare.h"
 
-#include HEADER
+#include BARE_HEADER
+#if BARE_NPU
+#include BARE_NPU_HEADER
+#endif
 
 #define JOINED_(a, b) a##b
 #define JOINED(a, b) JOINED_(a, b)
-#define NAME(suffix) JOINED(PREFIX, suffix)
-#define MACRO(suffix) JOINED(UPPER, suffix)
+#define NAME(suffix) JOINED(BARE_PREFIX, suffix)
+#define MACRO(suffix) JOINED(BARE_UPPER, suffix)
 
-#if STEPS
+#if BARE_STEPS
 #define INPUTS MACRO(_STEP_INPUTS)
 #define OUTPUTS MACRO(_STEP_OUTPUTS)
 #define COMPUTE NAME(_step)
@@ -31,8 +35,8 @@ enum { kAligned = 16, kPainted = 0x5AFE57AC, kReserve = 64 };
 extern uint32_t stack_bottom[];
 
 static _Alignas(64) unsigned char arena[MACRO(_ARENA_BYTES)];
-static _Alignas(kAligned) unsigned char given[INPUT_BYTES + kAligned];
-static _Alignas(kAligned) unsigned char computed[OUTPUT_BYTES + kAligned];
+static _Alignas(kAligned) unsigned char given[BARE_INPUT_BYTES + kAligned];
+static _Alignas(kAligned) unsigned char computed[BARE_OUTPUT_BYTES + kAligned];
 static NAME(_instance) instance;
 
 static size_t padded(size_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
@@ -60,10 +64,20 @@ __attribute__((noinline)) static uint32_t run_once(const NAME(_input) * inputs,
   return (uint32_t)((uintptr_t)from - (uintptr_t)lowest);
 }
 
+#if BARE_NPU
+struct ethosu_driver* npu_driver(void);
+void npu_clean(void* address, size_t bytes);
+void npu_invalidate(void* address, size_t bytes);
+
+static NAME(_npu_ethosu) device = {.clean = npu_clean, .invalidate = npu_invalidate};
+static const NAME(_npu) npu = {&device, NAME(_npu_ethosu_run)};
+#endif
+
 int main(void) {
   const int in = open_file("inputs", 0), out = open_file("outputs", 1);
-#if NPU
-  const int32_t status = NAME(_init)(&instance, arena, sizeof arena, NULL);
+#if BARE_NPU
+  device.driver = BARE_NPU == 1 ? npu_driver() : NULL;
+  const int32_t status = NAME(_init)(&instance, arena, sizeof arena, &npu);
 #else
   const int32_t status = NAME(_init)(&instance, arena, sizeof arena);
 #endif

@@ -40,14 +40,26 @@ void close_file(int file) {
   semihosting(kClose, block);
 }
 
+// Both operations return how many bytes are left, which of a pipe may be some.
+static int all(uintptr_t operation, int file, uintptr_t data, size_t bytes) {
+  while (bytes != 0) {
+    const uintptr_t block[] = {(uintptr_t)file, data, bytes};
+    const intptr_t left = semihosting(operation, block);
+    if (left < 0 || (size_t)left >= bytes) {
+      return 0;
+    }
+    data += bytes - (size_t)left;
+    bytes = (size_t)left;
+  }
+  return 1;
+}
+
 int read_all(int file, void* data, size_t bytes) {
-  const uintptr_t block[] = {(uintptr_t)file, (uintptr_t)data, bytes};
-  return bytes == 0 || semihosting(kRead, block) == 0;
+  return all(kRead, file, (uintptr_t)data, bytes);
 }
 
 int write_all(int file, const void* data, size_t bytes) {
-  const uintptr_t block[] = {(uintptr_t)file, (uintptr_t)data, bytes};
-  return bytes == 0 || semihosting(kWrite, block) == 0;
+  return all(kWrite, file, (uintptr_t)data, bytes);
 }
 
 __attribute__((noinline, used)) void counting_mark(void) { __asm volatile("nop"); }

@@ -207,14 +207,20 @@ typedef struct @name@_npu_region {
     const @name@_npu_tensor *tensors; /**< Inputs, then outputs. */
 } @name@_npu_region;
 
-/** What runs regions on an NPU<% if has_driver %>; @name@_npu_linux.h is one behind Linux's driver<% endif %>. */
+/** What runs regions on an NPU<% if has_driver %>; @name@_npu_linux.h is one behind Linux's driver<% endif %><% if has_bare_driver %>; @name@_npu_ethosu.h is one over Arm's driver<% endif %>. */
 typedef struct @name@_npu {
     void *state; /**< Passed to the function. */
+<% if npu_fallback %>
     /** Returns 1 if it wrote the outputs; 0 if it left them as they were, so that the CPU computes them, to the same
-     * bytes; less than 0 to end the run with @NAME@_ERROR_NPU. It reads inputs before it writes an output. The payload
-     * is aligned as the arena is, inputs and outputs to their element types. Several threads may call it at once, each
-     * for an instance of its own. */
-    int (*run)(void *state, const @name@_npu_region *region, const unsigned char *payload,
+     * bytes; less than 0 to end the run with @NAME@_ERROR_NPU. It reads inputs before it writes an output.
+<% else %>
+    /** Returns 1 if it wrote the outputs; else the run ends with @NAME@_ERROR_NPU, as the library was compiled with
+     * --npu-fallback none. It reads inputs before it writes an output.
+<% endif %>
+     * `scratch` is <% if npu_scratch %>the memory of kind @NAME@_NPU_SCRATCH, in the arena; null if the region has none<% else %>null<% endif %>. The payload is aligned as the arena is, and so
+     * is the scratch; inputs and outputs are to their element types. Several threads may call it at once, each for an
+     * instance of its own. */
+    int (*run)(void *state, const @name@_npu_region *region, const unsigned char *payload, unsigned char *scratch,
                const void *const *inputs, void *const *outputs);
 } @name@_npu;
 
@@ -248,7 +254,7 @@ typedef struct @name@_instance {
 <%- endif %>
 <% if npu +%>
  *
- * If `npu` is null, the CPU computes everything, with the same results.
+ * If `npu` is null, <% if npu_fallback %>the CPU computes everything, with the same results<% else %>each run ends with @NAME@_ERROR_NPU<% endif %>.
 <%- endif %> */
 @name@_status @name@_init(
     @init_parameters()@);

@@ -7,10 +7,11 @@ int arm_ext_npu_linux_run(int64_t number, int insists, const unsigned char *payl
                           const void *const *inputs, size_t input_count, void *const *outputs, size_t output_count);
 char *arm_ext_npu_linux_status(void);
 
-static int run(void *state, const @name@_npu_region *region, const unsigned char *payload, const void *const *inputs,
-               void *const *outputs)
+static int run(void *state, const @name@_npu_region *region, const unsigned char *payload, unsigned char *scratch,
+               const void *const *inputs, void *const *outputs)
 {
     (void)state;
+    (void)scratch; /* of the driver's own memory */
     return arm_ext_npu_linux_run((int64_t)region->number, region->insists, payload, region->payload_bytes, inputs,
                                  region->inputs, outputs, region->outputs);
 }

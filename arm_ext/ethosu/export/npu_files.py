@@ -35,7 +35,7 @@ def write_regions(
     (first, *_) = divided
     return manifest.Npu(
         accelerator=first.report.accelerator,
-        on_error=first.on_error,
+        on_error=first.options.on_npu_error,
         arena_bytes=_arena([region.compiled.payload for region, _ in pairs]),
         vela=first.report.vela,
         tosa_tools=importlib.metadata.version("tosa-tools"),

@@ -12,7 +12,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model.linux_driver import refused_by_linux
 from arm_ext.ethosu.ops.common.operators import NpuGraph, UnsupportedCall
 from arm_ext.ethosu.ops.registry import BY_KIND
-from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions, OnNpuError
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
 from arm_ext.ethosu.partition.borders import borders
 from arm_ext.ethosu.partition.cpu_cost import cpu_cycles
 from arm_ext.ethosu.partition.demands import check_rejections, check_sram
@@ -65,13 +65,13 @@ class Offloaded:
         offload: The regions, and the operators that stay on the CPU.
         report: The NPU part of the report.
         integer: The integer graph that was divided.
-        on_error: The runtime's response if a run on the NPU fails.
+        options: The options by which it was divided.
     """
 
     offload: Offload
     report: NpuReport
     integer: tvm.IRModule
-    on_error: OnNpuError
+    options: NpuOptions
 
     def selftest(
         self, model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...]
@@ -156,7 +156,7 @@ class Divider:
             check_rejections(report, watched, macs)
         if options.sram_budget is not None:
             check_sram(report, options.sram_budget)
-        return Offloaded(divided, report, integer, options.on_npu_error)
+        return Offloaded(divided, report, integer, options)
 
     def compile(self, part: NpuPart) -> tuple[bytes, CompiledPayload]:
         """Return the TOSA flatbuffer of a part, and the result of compiling it with Vela.

@@ -55,7 +55,13 @@ class Region(ctypes.Structure):
 
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 _RUN = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Region), ctypes.c_void_p, _POINTERS, _POINTERS
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.POINTER(Region),
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    _POINTERS,
+    _POINTERS,
 )
 
 
@@ -97,7 +103,8 @@ class Caller:
         inputs, expected = _values(self._library)
         outputs = [np.full_like(value, 85) for value in expected]
 
-        def offered(_: Any, region: Any, payload: int, given: Any, wanted: Any) -> int:
+        def offered(_: Any, region: Any, payload: int, scratch: Any, given: Any, wanted: Any) -> int:
+            assert scratch is None  # but on a Cortex-M, it is not in the arena
             held = region.contents
             tensors = held.tensors[: held.inputs + held.outputs]
             read = [
