@@ -28,9 +28,29 @@ define linkonce_odr hidden i64 @arm_load_pair(ptr %address, i32 %offset) alwaysi
 """
 
 
-def pairs() -> AbstractContextManager[Any]:
-    """Open a scope in which `ldrd` may be emitted."""
-    return importing(_PAIR)
+# TVM's products of int64 have become products of int32 by the time that LLVM sees them.
+_RESCALE = """
+define linkonce_odr hidden i32 @arm_rescale(i32 %x, i32 %m, i64 %half, i64 %shift) alwaysinline {
+  %wide = sext i32 %x to i64
+  %factor = sext i32 %m to i64
+  %product = mul nsw i64 %wide, %factor
+  %sum = add nsw i64 %product, %half
+  %shifted = ashr i64 %sum, %shift
+  %result = trunc i64 %shifted to i32
+  ret i32 %result
+}
+"""
+
+
+def definitions() -> AbstractContextManager[Any]:
+    """Open a scope in which `ldrd` and `rescale` may be emitted."""
+    return importing(_PAIR + _RESCALE)
+
+
+def rescale(x: ir.Expr, m: ir.Expr, shift: int) -> ir.Expr:
+    """Return (x * m + 2**(shift - 1)) >> shift of int32, in 64 bits: SMLAL; a result beyond 32 bits is undefined."""
+    check("rescale", (x, "int32"), (m, "int32"))
+    return T.Bind(tirx.call_extern("int32", "arm_rescale", x, m, i64(1 << (shift - 1)), i64(shift)))
 
 
 def ldrd(address: ir.Var, at: int) -> tuple[ir.Expr, ir.Expr]:

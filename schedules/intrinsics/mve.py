@@ -26,6 +26,20 @@ def vcvtn(x: ir.Expr) -> ir.Expr:
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.arm.mve.vcvtn", _NO, x)
 
 
+def vqdmulh(a: ir.Expr, b: ir.Expr, *, rounded: bool) -> ir.Expr:
+    """Return the upper halves of twice the products of two int32x4: VQDMULH.S32, or VQRDMULH.S32 if `rounded`."""
+    check("vqdmulh", (a, "int32x4"), (b, "int32x4"))
+    name = "vqrdmulh" if rounded else "vqdmulh"
+    return tirx.call_llvm_pure_intrin("int32x4", f"llvm.arm.mve.{name}", a, b)
+
+
+def vrshl(x: ir.Expr, shift: int) -> ir.Expr:
+    """Shift int32x4 to the left, or by a negative number to the right with rounding half up: VRSHL.S32."""
+    check("vrshl", (x, "int32x4"))
+    by = tirx.IntImm("int32", shift)
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.arm.mve.vshl.scalar", x, by, _NO, _YES, _NO)
+
+
 def vqmovn(even: ir.Expr, odd: ir.Expr, dtype: Literal["int8", "uint8", "int16"] = "int16") -> ir.Expr:
     """Narrow two vectors of signed integers to half the width, saturated: VQMOVNB, VQMOVNT, VQMOVUNB, VQMOVUNT.
 

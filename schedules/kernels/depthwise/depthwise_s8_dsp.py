@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 depthwise convolutions on SMLAD of the DSP extension: four channels at a time, requantised by `qdq`.
+"""int8 depthwise convolutions on SMLAD of the DSP extension: four channels at a time, with requantisation.
 
 Data of four channels is a word, which SXTB16 widens; PKHBT and PKHTB join the values of a channel at two taps to the
 operand of an SMLAD, whose weights are such pairs already.
@@ -58,7 +58,7 @@ class _Emitter(Operands):
         first = T.Bind(word * WORD)
         for channel, total in enumerate(self._sums(T.Bind(start + first), word, first)[:count]):
             multiplier = load(self.multipliers, first + channel, 1)
-            value = requantized(total, multiplier, self.product.to)
+            value = requantized(total, multiplier, self.product.to, self.product.form)
             T.buffer_store(self.y, value, [target + first + channel])
 
     def _sums(self, start: ir.Expr, word: ir.Expr, first: ir.Expr) -> list[ir.Expr]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 depthwise convolutions on Helium: sixteen channels at a time, requantised by `qdq`.
+"""int8 depthwise convolutions on Helium: sixteen channels at a time, with requantisation.
 
 VMULLB and VMULLT multiply the even and odd channels to 16 bits. The products of two taps are added there, which cannot
 overflow where no weight is -128, and are then widened and added to 32 bits.
@@ -70,7 +70,9 @@ class _Emitter(Operands):
         first, to = T.Bind(block * COLUMNS), self.product.to
         acc = self._sums(start + first, block)
         scales = [load(self.multipliers, first + i64(LANES * i), LANES) for i in range(LANES)]
-        store_columns(self.y, requantized(acc, scales, to), T.Bind(target + first), count, to.dtype)
+        store_columns(
+            self.y, requantized(acc, scales, to, self.product.form), T.Bind(target + first), count, to.dtype
+        )
 
     def _sums(self, start: ir.Expr, block: ir.Expr) -> list[ir.Expr]:
         """Emit the sums of sixteen channels, four vectors in the order of the packed constants."""

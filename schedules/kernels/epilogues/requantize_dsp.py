@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of 8-bit data, and requantisation of single accumulators by `qdq`, on Cortex-M with DSP and an FPU."""
+"""Words of 8-bit data, and requantisation of single accumulators, on Cortex-M with DSP and an FPU."""
 
 import numpy as np
 from tvm import ir, tirx
@@ -7,7 +7,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.intrinsics import dsp
 from schedules.intrinsics.dsp import WORD
-from schedules.kernels.epilogues.requantize import Requantization
+from schedules.kernels.epilogues.requantize import Form, Requantization
 from schedules.tir.emit import load
 
 INSTRUCTIONS = 9
@@ -22,9 +22,12 @@ def word_of(source: tirx.Buffer, start: ir.Expr, *, flipped: bool) -> ir.Expr:
     return T.Bind(value ^ tirx.IntImm("int32", _FLIP) if flipped else value)
 
 
-def requantized(acc: ir.Expr, multiplier: ir.Expr, to: Requantization) -> ir.Expr:
-    """Emit the output of an int32 accumulator; rounding is half to even."""
-    rounded = dsp.vcvtr(T.Bind(tirx.Cast("float32", acc) * multiplier))
+def requantized(acc: ir.Expr, multiplier: ir.Expr, to: Requantization, form: Form) -> ir.Expr:
+    """Emit the output of an int32 accumulator; the multiplier is float32, or of "rescale" the bits of an int32."""
+    if form == "rescale":
+        rounded = dsp.rescale(acc, T.Bind(tirx.reinterpret("int32", multiplier)), to.shift)
+    else:
+        rounded = dsp.vcvtr(T.Bind(tirx.Cast("float32", acc) * multiplier))
     moved = T.Bind(rounded + tirx.IntImm("int32", to.zero_point))
     low, high = tirx.IntImm("int32", to.low), tirx.IntImm("int32", to.high)
     return tirx.Cast(to.dtype, tirx.min(tirx.max(moved, low), high))

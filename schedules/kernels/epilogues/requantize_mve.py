@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantisation of sixteen accumulators by `qdq` on Helium.
+"""Requantisation of sixteen accumulators on Helium.
 
 VQMOVNB and VQMOVNT put their operands into even and odd lanes. Four vectors of accumulators, narrowed twice, are in the
 order of `ORDER`, to which weights, offsets and multipliers are permuted at compile time.
@@ -13,7 +13,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.intrinsics import mve
 from schedules.kernels.common.contract import Array
-from schedules.kernels.epilogues.requantize import Requantization
+from schedules.kernels.epilogues.requantize import Form, Requantization
+from schedules.kernels.epilogues.tosa_rescale import PRODUCT_SHIFT
 from schedules.tir.emit import i64, load, store
 
 VECTOR, LANES = 16, 4
@@ -33,19 +34,34 @@ def in_order(columns: int) -> Array:
     return order
 
 
-def requantized(acc: Sequence[ir.Expr], multipliers: Sequence[ir.Expr], to: Requantization) -> ir.Expr:
+def requantized(
+    acc: Sequence[ir.Expr], multipliers: Sequence[ir.Expr], to: Requantization, form: Form
+) -> ir.Expr:
     """Emit sixteen outputs in the order of their columns, int8x16 or uint8x16.
 
     Args:
         acc: Four vectors int32x4 in the order of `ORDER`.
-        multipliers: Four vectors float32x4, likewise.
+        multipliers: Four vectors float32x4, likewise; of the form "rescale" the bits of integers.
         to: Quantisation of the output.
+        form: "convert" or "rescale".
     """
     rounded = []
     for four, multiplier in zip(acc, multipliers, strict=True):
-        moved = mve.vcvtn(T.Bind(tirx.Cast("float32x4", four) * multiplier))
+        if form == "rescale":
+            moved = _rescaled(four, T.Bind(tirx.reinterpret("int32x4", multiplier)), to.shift)
+        else:
+            moved = mve.vcvtn(T.Bind(tirx.Cast("float32x4", four) * multiplier))
         rounded.append(T.Bind(moved + tirx.Broadcast(tirx.IntImm("int32", to.zero_point), LANES)))
     return narrowed(rounded, to)
+
+
+def _rescaled(acc: ir.Expr, m: ir.Expr, shift: int) -> ir.Expr:
+    """Emit RESCALE of int32x4; VQDMULH and VQRDMULH are SQDMULH and SQRDMULH of `tosa_rescale`, which has the proof."""
+    rest = shift - PRODUCT_SHIFT
+    if rest > 0:
+        return T.Bind(mve.vrshl(T.Bind(mve.vqdmulh(acc, m, rounded=False)), -rest))
+    moved = acc << tirx.Broadcast(tirx.IntImm("int32", -rest), LANES) if rest else acc
+    return T.Bind(mve.vqdmulh(T.Bind(moved), m, rounded=True))
 
 
 def narrowed(rounded: Sequence[ir.Expr], to: Requantization) -> ir.Expr:

@@ -241,7 +241,7 @@ class ConvertedKernel(ABC):
         scopes = (
             kernel_function(symbol, arguments, overwritten),
             opaques(),
-            dsp.pairs(),
+            dsp.definitions(),
             moves(self.register),
         )
         with scopes[0] as function, scopes[1], scopes[2], scopes[3]:

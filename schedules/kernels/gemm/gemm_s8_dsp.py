@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 convolutions and linear layers on SMLAD of the DSP extension: implicit GEMM, requantised by `qdq`.
+"""int8 convolutions and linear layers on SMLAD of the DSP extension: implicit GEMM, with requantisation.
 
 Two rows of A are widened to pairs of 16 bits once, in a buffer whose order lets LDRD read a pair of both rows; weights
 are widened as they are read. A tile of two rows by two columns takes 15 instructions for a word of k, and no register
@@ -111,7 +111,9 @@ class _Emitter(Operands):
         for column in range(count):
             multiplier = load(self.multipliers, first + column, 1)
             for row, target in enumerate(targets):
-                value = requantized(load(acc, i64(row * COLUMNS + column), 1), multiplier, self.product.to)
+                value = requantized(
+                    load(acc, i64(row * COLUMNS + column), 1), multiplier, self.product.to, self.product.form
+                )
                 T.buffer_store(self.y, value, [target + first + column])
 
     def _products(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 convolutions and linear layers on VMLADAVA of Helium: implicit GEMM, requantised by `qdq`.
+"""int8 convolutions and linear layers on VMLADAVA of Helium: implicit GEMM, with requantisation.
 
 A row of A is read in vectors of 16 bytes: in place where its pieces are whole vectors, else from a copy that ends in
 zeros. A tile is two rows by two columns: four loads and four products for each vector of k, which overlap on the core.
@@ -160,7 +160,7 @@ class _Emitter(Operands):
                 for four in fours
             ]
             multipliers = [load(self.multipliers, first + four, LANES) for four in fours]
-            value = requantized(acc, multipliers, self.product.to)
+            value = requantized(acc, multipliers, self.product.to, self.product.form)
             store_columns(self.y, value, T.Bind(target + first), count, self.product.to.dtype)
 
     def _sums(self, source: tirx.Buffer, starts: Sequence[ir.Expr], pair: ir.Expr) -> tirx.Buffer:

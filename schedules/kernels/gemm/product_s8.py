@@ -232,22 +232,21 @@ def product_of(workload: Workload, kernel: str, *, wide: bool = False) -> Intege
 
 
 def converted_product_of(workload: Workload, kernel: str) -> IntegerProduct | Diagnostic:
-    """Parse a workload for a kernel that converts accumulators, which begin with the offset alone, to float and back.
+    """Parse a workload for a kernel whose accumulators begin with the offset alone: form "convert" or "rescale".
 
-    Arguments are those of `product_of`; so are the workloads that it accepts, but for the numerics `tosa`.
+    Arguments are those of `product_of`; so are the workloads that it accepts.
     """
     product = product_of(workload, kernel)
     if isinstance(product, Diagnostic):
         return product
-    if product.form == "rescale":
-        return declined(kernel, "requantisation is that of TOSA", "qdq", "tosa")
     limit = workload.magnitude
     if limit is None or limit.scaled > CONVERTED_BITS:
         actual = "unknown" if limit is None else f"2**{limit.scaled}"
         return declined(
             kernel, "outputs may exceed int32 before they saturate", f"2**{CONVERTED_BITS}", actual
         )
-    return replace(product, form="convert", fused=False)
+    form: Form = "rescale" if product.form == "rescale" else "convert"
+    return replace(product, form=form, fused=False)
 
 
 def _convolution(workload: Workload) -> GemmProduct:

@@ -12,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import arm_ext
+from arm_ext import NpuOptions
 from arm_ext.api.run_library import run_on_bare, selftest_of
 from arm_ext.package import load_package
 
@@ -30,6 +31,7 @@ class Case:
     groups: int = 1
     batch: int = 1
     extreme: bool = False
+    gain: float = 1.0
 
 
 PRODUCTS = (
@@ -44,6 +46,7 @@ PRODUCTS = (
     Case(8, 33, (5, 1), (9, 9), pads=(2, 0, 2, 0)),
     Case(16, 16, (3, 3), extreme=True),
     Case(208, 16),
+    Case(4, 16, gain=100.0),
     Case(80, 7, (3, 3)),
     Case(32, 16, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2)),
     Case(16, 16, (2, 2), (7, 8), pads=(1, 1, 0, 1), strides=(3, 3), batch=2),
@@ -60,15 +63,16 @@ DEPTHWISE = (
 )
 
 
-def model(cases: Sequence[Case], dtype: str) -> onnx.ModelProto:
-    """A model with a convolution for each case, each with an input and an output of its own."""
+def model(cases: Sequence[Case], dtypes: Sequence[str] = ("int8", "uint8")) -> onnx.ModelProto:
+    """A model with a convolution for each case, each with an input and an output of its own, of one dtype in turn."""
     rng, nodes, inputs, outputs, constants = np.random.default_rng(3), [], [], [], []
-    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     for number, case in enumerate(cases):
+        dtype = dtypes[number % len(dtypes)]
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         shape = (case.outputs, case.channels // case.groups, *case.kernel)
         weights = rng.integers(-128, 128, shape) if case.extreme else rng.integers(-127, 128, shape)
         weights.flat[: 4 * case.extreme] = -128
-        scale = 0.9 / np.sqrt(weights[0].size) / 60
+        scale = case.gain * 0.9 / np.sqrt(weights[0].size) / 60
         known = {
             "xs": np.float32(0.05),
             "xz": np.dtype(dtype).type(3 if dtype == "int8" else 131),
@@ -98,7 +102,6 @@ def model(cases: Sequence[Case], dtype: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize(
     ("target", "cases", "kernel"),
     [
@@ -109,28 +112,47 @@ def model(cases: Sequence[Case], dtype: str) -> onnx.ModelProto:
     ],
 )
 def test_convolutions_are_those_of_the_host(
-    tmp_path: Path, dtype: str, target: str, cases: Sequence[Case], kernel: str
+    tmp_path: Path, target: str, cases: Sequence[Case], kernel: str
 ) -> None:
     folder = tmp_path / "library"
-    arm_ext.compile(model(cases, dtype), target=target, output=folder, emit="c-library")
+    arm_ext.compile(model(cases), target=target, output=folder, emit="c-library")
     report = json.loads((folder / "report.json").read_text())
     chosen = [call["kernel"] for call in report["kernels"]]
     declined = 2 if cases is DEPTHWISE else 0
     assert chosen.count(kernel) >= len(cases) - declined - 1, chosen
-    equal_to_host(folder, model(cases, dtype), tmp_path, [str(case) for case in cases])
+    equal_to_host(folder, model(cases), tmp_path, [str(case) for case in cases])
 
 
-def equal_to_host(folder: Path, source: onnx.ModelProto, tmp_path: Path, told: Sequence[str]) -> None:
+@pytest.mark.parametrize(("target", "isa"), [("cortex-m55", "mve"), ("cortex-m33", "dsp")])
+def test_convolutions_round_as_tosa_beside_an_npu(tmp_path: Path, target: str, isa: str) -> None:
+    npu = NpuOptions("ethos-u55-128", cpu_ops=("conv2d", "depthwise_conv2d"))
+    cases, folder = (*PRODUCTS, *DEPTHWISE), tmp_path / "library"
+    source = model(cases, ("int8",))
+    arm_ext.compile(source, target=target, output=folder, emit="c-library", npu=npu)
+    report = json.loads((folder / "report.json").read_text())
+    chosen = [call["kernel"] for call in report["kernels"]]
+    assert chosen.count(f"gemm_s8_{isa}") + chosen.count(f"depthwise_s8_{isa}") >= len(cases) - 4, chosen
+    equal_to_host(folder, source, tmp_path, [str(case) for case in cases], npu)
+
+
+def equal_to_host(
+    folder: Path,
+    source: onnx.ModelProto,
+    tmp_path: Path,
+    told: Sequence[str],
+    npu: NpuOptions | None = None,
+) -> None:
     """Check a library's outputs on the emulated board: random data, the self-test's, all-least and all-greatest."""
     library = load_package(folder, bare=True)
     rng, selftest = np.random.default_rng(8), selftest_of(library)
-    info = np.iinfo(selftest.inputs[0].dtype)
-    extremes = [[np.full_like(each, limit) for each in selftest.inputs] for limit in (info.min, info.max)]
-    host = arm_ext.compile(source, target="host", output=tmp_path / "host")
+    limits = [(np.iinfo(each.dtype).min, np.iinfo(each.dtype).max) for each in selftest.inputs]
+    pairs = list(zip(selftest.inputs, limits, strict=True))
+    extremes = [[np.full_like(each, limit[end]) for each, limit in pairs] for end in (0, 1)]
+    host = arm_ext.compile(source, target="host", output=tmp_path / "host", npu=npu)
     batches = [
         selftest.inputs,
         *extremes,
-        [rng.integers(info.min, info.max + 1, each.shape).astype(each.dtype) for each in selftest.inputs],
+        [rng.integers(low, high + 1, each.shape).astype(each.dtype) for each, (low, high) in pairs],
     ]
     found = run_on_bare(library, "virtual", batches).outputs
     names = [tensor.name for tensor in library.manifest.inputs]
