@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from tvm import ir
 from tvm.ir.expr import TensorLoad
 
-from schedules.cores import InstructionSet
+from schedules.cores import THUMB, InstructionSet
 from schedules.generic.expressions import bits_of, children, step_of
 from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
@@ -38,6 +38,15 @@ def most_lanes(value: ir.Expr, isa: InstructionSet) -> int:
     return FUNCTION_LANES if cost(value) >= MANY_OPERATIONS else LANES
 
 
+def step_lanes(value: ir.Expr, extent: int, isa: InstructionSet) -> int:
+    """Return the number of elements of one step along an axis of some extent.
+
+    MVE has no vectors of two: LLVM computes those in two lanes of 64 bits, and converts floats there by calls.
+    """
+    lanes = lanes_for(extent, most_lanes(value, isa))
+    return 1 if lanes == 2 and isa.machine == THUMB.machine else lanes
+
+
 def _widest(value: ir.Expr) -> int:
     """Return the bits of the widest value that an expression computes, apart from indices."""
     below = () if isinstance(value, TensorLoad) else children(value)
@@ -61,7 +70,7 @@ def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
     turned = transposition(nest, along) if place.isa.has_shuffles else None
     if turned is not None:
         return transposed_blocks(nest, along, turned, place, parallel)
-    lanes = lanes_for(along.extent, most_lanes(nest.value, place.isa))
+    lanes = step_lanes(nest.value, along.extent, place.isa)
     outer = [axis for axis in nest.axes if axis is not along]
     full, last = cover(along.extent, lanes)
 

@@ -16,9 +16,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import InstructionSet
 from schedules.generic import functions_f32
-from schedules.generic.elementwise import most_lanes
+from schedules.generic.elementwise import step_lanes
 from schedules.generic.expressions import element, lanes_of, loads, step_of
-from schedules.generic.loops import cover, lanes_for, loops, spread
+from schedules.generic.loops import cover, loops, spread
 from schedules.generic.stages import Axis, Kind, Stage, StageReduction
 from schedules.generic.vector import VectorPosition, compute, shuffled_stride, splat, store
 from schedules.tir.emit import i64, take
@@ -80,7 +80,7 @@ class _ReductionTile:
     ) -> None:
         self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
         self.across = along is not None and any(axis is along for axis in reduction.axes)
-        self.lanes = lanes_for(along.extent, most_lanes(reduction.term, place.isa)) if along else 1
+        self.lanes = step_lanes(reduction.term, along.extent, place.isa) if along else 1
         self.dtype = element(reduction.term)
         outer = [axis for axis in nest.axes if axis is not along]
         self.row = self._shared_rows(outer)

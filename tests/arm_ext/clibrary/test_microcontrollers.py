@@ -5,8 +5,10 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from elftools.elf.elffile import ELFFile
+from onnx import helper, numpy_helper
 
 import arm_ext
 from arm_ext.api.run_library import bare_model, run_on_bare, selftest_of
@@ -207,3 +209,33 @@ def test_the_emulated_program_reaches_no_other_files(tmp_path: Path) -> None:
     with pytest.raises(EnvError, match="failed on the emulated mps2-an386"):
         board.run([selftest_of(library).inputs])
     assert not Path("/tmp/oo").exists()
+
+
+@pytest.mark.parametrize("core", ["cortex-m3", "cortex-m4", "cortex-m55"])
+def test_extrema_are_ieees(tmp_path: Path, core: str) -> None:
+    edges = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5, -1.5, 3.0, -3.0], np.float32)
+    x, y = (each.ravel() for each in np.meshgrid(edges, edges))
+    limits = (0.0, 1.5, -np.inf)
+    nodes, outputs, constants = [], [], []
+    for operator in ("Max", "Min"):
+        for number, limit in enumerate(limits):
+            constants.append(numpy_helper.from_array(np.float32(limit), f"{operator}{number}c"))
+            nodes.append(helper.make_node(operator, ["x", f"{operator}{number}c"], [f"{operator}{number}"]))
+        nodes.append(helper.make_node(operator, ["x", "y"], [f"{operator}xy"]))
+        outputs += [f"{operator}{number}" for number in range(len(limits))] + [f"{operator}xy"]
+    graph = helper.make_graph(
+        nodes,
+        "extrema",
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, x.shape) for name in "xy"],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, x.shape) for name in outputs],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = run_on_bare(compiled(model, core, tmp_path / "library"), "virtual", [[x, y]]).outputs[0]
+    for name, value in zip(outputs, found, strict=True):
+        other = y if name.endswith("xy") else np.float32(limits[int(name[3:])])
+        greater = (x > other) | ((x == other) & ~np.signbit(x)) == name.startswith("Max")
+        expected = np.where(np.isnan(x) | np.isnan(other), np.float32(np.nan), np.where(greater, x, other))
+        np.testing.assert_array_equal(value, expected, err_msg=name)
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(value)[known], np.signbit(expected)[known], err_msg=name)
