@@ -112,7 +112,7 @@ def _cpu(package: Package) -> str:
     return package.manifest.target.qemu_cpu or "max"
 
 
-def _loaded_bytes(archive: Path, name: str) -> int:
+def loaded_bytes(archive: Path, name: str) -> int:
     """Return the bytes of the archive's sections that are in memory when a program runs the model."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["ar", "x", archive.absolute()], cwd=folder, check=True)
@@ -151,7 +151,7 @@ class _Compiled:
     def library_bytes(self) -> int:
         info = self.library.manifest.library
         assert info is not None
-        return _loaded_bytes(self.library.path / f"lib{info.name}.a", info.name)
+        return loaded_bytes(self.library.path / f"lib{info.name}.a", info.name)
 
     def row(self) -> list[str]:
         """Return the sizes and instructions of the library beside those of the package."""

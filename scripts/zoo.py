@@ -35,6 +35,7 @@ from architectures.conformer import conformer
 from architectures.convnext import convnext
 from architectures.dscnn import dscnn
 from architectures.efficientnet import efficientnet_b0
+from architectures.mobilenet_v1 import mobilenet_v1
 from architectures.mobilenet_v2 import mobilenet_v2
 from architectures.resnet50 import resnet50
 from architectures.unet import UNet
@@ -80,6 +81,7 @@ _IMAGE = {"image": Input((1, 3, SIDE, SIDE))}
 
 ZOO: dict[str, Member] = {
     "mobilenet_v2": Member(mobilenet_v2, _IMAGE),
+    "mobilenet_v1": Member(mobilenet_v1, {"image": Input((1, 3, 96, 96))}),
     "resnet50": Member(resnet50, _IMAGE),
     "dscnn": Member(dscnn, {"features": Input((1, 1, 49, 10))}),
     "efficientnet_b0": Member(efficientnet_b0, _IMAGE),

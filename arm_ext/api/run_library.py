@@ -12,9 +12,11 @@ import numpy.typing as npt
 from pydantic import Field
 
 from arm_ext.board.bare import MACHINES, BareBoard, BareModel, BareResult, machine_for
+from arm_ext.board.bare_npu import ModelledRegion
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.json_record import ClosedRecord
 from arm_ext.common.npu_status import NpuStatus, RegionRuns
+from arm_ext.ethosu.model import run as run_on_model
 from arm_ext.ethosu.payload import Payload
 from arm_ext.package import Package, Selftest
 from arm_ext.package.manifest import Tensor
@@ -116,17 +118,32 @@ def bare_model(library: Package, *, steps: bool = False) -> BareModel:
         [_described(tensor) for tensor in manifest.inputs[: len(manifest.inputs) - count]],
         [_described(tensor) for tensor in outputs],
         steps,
-        _payloads(library),
+        _regions(library),
         os.environ.get(_MODE) == "cpu",
     )
 
 
-def _payloads(library: Package) -> list[Payload]:
+def _regions(library: Package) -> list[ModelledRegion]:
+    """Return the library's regions for an NPU, and the functional model that computes them."""
     npu = library.manifest.npu
     regions = () if npu is None else npu.regions
-    return [
-        Payload.from_bytes(library.read(f"npu/region-{number}.payload")) for number in range(len(regions))
-    ]
+    return [_modelled(library.read(f"npu/region-{number}.payload")) for number in range(len(regions))]
+
+
+def _modelled(data: bytes) -> ModelledRegion:
+    payload = Payload.from_bytes(data)
+    numbers = {area.kind: area.number for area in payload.regions if area.size}
+
+    def compute(scratch: bytes) -> list[tuple[int, bytes]]:
+        inputs = [
+            np.frombuffer(scratch[each.offset :][: each.size], each.dtype).reshape(each.shape)
+            for each in payload.inputs
+        ]
+        outputs = zip(payload.outputs, run_on_model(payload, inputs), strict=True)
+        return [(tensor.offset, value.tobytes()) for tensor, value in outputs]
+
+    weights = {numbers["weights"]: payload.weights} if "weights" in numbers else {}
+    return ModelledRegion(payload.commands, weights, numbers["scratch"], compute)
 
 
 def _described(tensor: Tensor) -> tuple[tuple[int, ...], str]:

@@ -18,11 +18,10 @@ import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from arm_ext.board.bare_npu import ModelledNpu, NpuEvent
+from arm_ext.board.bare_npu import ModelledNpu, ModelledRegion, NpuEvent
 from arm_ext.board.confine import confined
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.scratch import temporary
-from arm_ext.ethosu.payload import Payload
 from arm_ext.native.build import NATIVE, bare_count_plugin
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Driver
@@ -97,7 +96,7 @@ class BareModel:
         inputs: Shape and dtype of each input, without the states if `steps`.
         outputs: The same of each output.
         steps: Whether runs are steps of a model with states.
-        npu: Payloads of the library's regions for an NPU.
+        npu: The library's regions for an NPU.
         on_cpu: Whether there is no NPU.
     """
 
@@ -108,7 +107,7 @@ class BareModel:
     inputs: Sequence[tuple[tuple[int, ...], str]]
     outputs: Sequence[tuple[tuple[int, ...], str]]
     steps: bool = False
-    npu: Sequence[Payload] = ()
+    npu: Sequence[ModelledRegion] = ()
     on_cpu: bool = False
 
 

@@ -23,6 +23,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
         "title": comment(", ".join(f"{each.model.name} ({each.model.format})" for each in models)),
         "version": __version__,
         "models": models,
+        "includes": [f"{each.name}.h" for each in models],
         "has_math": has_math,
         "has_pool": any(each.threads > 1 for each in models),
         "on_npu": [f"{each.name.upper()}_ON_NPU" for each in models if each.has_driver],
@@ -36,6 +37,8 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     files = {
         f"{name}Config.cmake": render("config.cmake", facts),
         f"{name}.pc": render("model.pc", facts),
+        "CMakeLists.txt": render("root.cmake", facts),
+        "zephyr/module.yml": "build:\n  cmake: .\n",
         "example/CMakeLists.txt": render("CMakeLists.txt", facts),
     }
     if several:

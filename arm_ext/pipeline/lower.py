@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import tvm
 from tvm import relax, tirx
 from tvm.relax.analysis import free_vars
+from tvm.relax.dpl import is_op, wildcard
 
 from arm_ext.common.timings import section
 from arm_ext.pipeline.lower_bounded_length import Lengths
@@ -94,6 +95,11 @@ class FusedModule:
     checks: Sequence[IndexCheck]
 
 
+# A cast that only a sum reads is a part of it. FuseOps would take it for the end of the loops that compute its operand,
+# which would then write a tensor of the wider dtype.
+_SUM_OF_CAST = is_op("relax.sum")(is_op("relax.astype")(wildcard()))
+
+
 def fuse_loops(
     mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> FusedModule:
@@ -110,6 +116,7 @@ def fuse_loops(
     mod, bodies = _without_bodies(mod, ours)
     with profile.tvm_target():
         # Sorts and scans need a pass of their own, since LegalizeOps does not lower them.
+        mod = run_upstream(mod, relax.transform.FuseOpsByPattern([("sum", _SUM_OF_CAST)]))
         mod = legalize(run_upstream(mod, relax.backend.DispatchSortScan()), generic.LEGALIZE)
         # Add index checks before loops are fused, while all indices of an operator are still one tensor.
         mod, checks = check_indices(mod, ours)

@@ -448,3 +448,40 @@ def test_python_steps_with_weights_of_a_file(host_mapped: Library, tmp_path: Pat
     assert first != second
     assert model.step(x)[0].tolist() == first
     assert model.step(bytes(x))[0].tolist() == second
+
+
+_PROJECT = """
+cmake_minimum_required(VERSION 3.13)
+project(app C)
+if(AS_ZEPHYR)
+  add_library(zephyr_interface INTERFACE)
+  function(zephyr_include_directories)
+    target_include_directories(zephyr_interface INTERFACE ${ARGN})
+  endfunction()
+  function(zephyr_link_libraries)
+    target_link_libraries(zephyr_interface INTERFACE ${ARGN})
+  endfunction()
+endif()
+add_subdirectory("${LIBRARY}" library)
+add_executable(app main.c)
+if(AS_ZEPHYR)
+  target_link_libraries(app PRIVATE zephyr_interface)
+else()
+  target_link_libraries(app PRIVATE digits_int8::digits_int8)
+endif()
+"""
+
+
+@pytest.mark.parametrize("as_zephyr", ["OFF", "ON"])
+def test_the_folder_is_a_part_of_a_cmake_project(
+    host_digits: Library, tmp_path: Path, as_zephyr: str
+) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(_PROJECT)
+    (tmp_path / "main.c").write_text(
+        '#include "digits_int8.h"\nint main(void) { return digits_int8_input_tensor(0) == NULL; }\n'
+    )
+    assert (host_digits.folder / "zephyr/module.yml").read_text() == "build:\n  cmake: .\n"
+    definitions = [f"-DLIBRARY={host_digits.folder}", f"-DAS_ZEPHYR={as_zephyr}"]
+    for words in (["-S", ".", "-B", "build", *definitions], ["--build", "build"]):
+        subprocess.run(["cmake", *words], cwd=tmp_path, check=True, capture_output=True)
+    assert run(tmp_path / "build/app") == ""
