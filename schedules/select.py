@@ -44,6 +44,7 @@ from schedules.kernels.depthwise import (
     depthwise_s8_mlal,
     depthwise_s8_mve,
     depthwise_s8_patch,
+    depthwise_s8_thumb,
 )
 from schedules.kernels.elementwise import binary_s8_m, broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
@@ -55,6 +56,7 @@ from schedules.kernels.gemm import (
     gemm_s8_mmla,
     gemm_s8_mve,
     gemm_s8_sdot,
+    gemm_s8_thumb,
     gemm_w4,
     gemm_w8,
     matmul_f32,
@@ -103,6 +105,8 @@ MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (
     depthwise_s8_mve,
     gemm_s8_dsp,
     depthwise_s8_dsp,
+    gemm_s8_thumb,
+    depthwise_s8_thumb,
     binary_s8_m,
     tree_ensemble,
 )

@@ -28,6 +28,7 @@ _CALLS = (283, 282)
 # Of the ELF for the Arm Architecture: R_ARM_THM_CALL, R_ARM_THM_JUMP24, R_ARM_THM_JUMP19 and R_ARM_THM_JUMP11.
 _THUMB_CALLS = (10, 30, 51, 102)
 _THUMB_BRANCH = re.compile(r"(bl?[a-z]{0,2}(?:\.w)?) #(-?0x[0-9a-f]+|-?\d+)$")
+_THUMB_CONSTANT = re.compile(r"ldr(?:\.w)? (\w+), \[pc, #(0x[0-9a-f]+|\d+)\]$")
 _THUMB_PUSH = re.compile(
     r"(?:push(?:\.w)?|vpush|stmdb(?:\.w)? sp!,|vstmdb(?:\.\d+)? sp!,) ?\{(?P<registers>.*)\}$"
 )
@@ -126,7 +127,10 @@ def _unknown(name: str, instruction: str) -> InternalError:
 
 
 def _thumb_code(elf: ELFFile, section: int, begin: int, end: int) -> list[tuple[int, str]]:
-    """Return offset and text of each instruction; direct branches with the offsets that they go to."""
+    """Return offset and text of each instruction.
+
+    Direct branches have the offsets that they go to, and loads of constants behind the code the constants.
+    """
     found = []
     for number, code, parts in thumb.code_sections(elf):
         inside = [(max(first, begin), min(last, end)) for first, last in parts] if number == section else []
@@ -135,6 +139,10 @@ def _thumb_code(elf: ELFFile, section: int, begin: int, end: int) -> list[tuple[
                 text = each.text
                 if (branch := _THUMB_BRANCH.match(text)) is not None:
                     text = f"{branch[1]} #{each.address + int(branch[2], 0):#x}"
+                if (constant := _THUMB_CONSTANT.match(text)) is not None:
+                    at = (each.address + 4) // 4 * 4 + int(constant[2], 0)
+                    value = int.from_bytes(code.data()[at : at + 4], "little", signed=True)
+                    text = f"ldr {constant[1]}, ={value}"
                 found.append((each.address, text))
     return found
 
@@ -144,6 +152,7 @@ def _thumb_frame(name: str, instructions: Sequence[str]) -> int:
     frame = 0
     aligned: dict[str, int] = {}  # register → multiple of bytes that it was rounded down to
     of_frame = {_FRAME_POINTER}  # registers that hold the frame pointer and a constant
+    constants: dict[str, int] = {}  # register → constant that was loaded to it
     for text in instructions:
         mnemonic, _, operands = text.partition(" ")
         mnemonic = mnemonic.partition(".")[0]
@@ -161,8 +170,14 @@ def _thumb_frame(name: str, instructions: Sequence[str]) -> int:
                 frame += aligned.pop(rest) - _THUMB_ALIGNMENT
             elif rest not in of_frame:
                 raise _unknown(name, text)
+        elif first == "sp" and mnemonic == "add" and rest in constants:
+            frame += max(0, -constants[rest])
         elif first == "sp" and mnemonic in {"add", "sub", "subw", "addw"} and "#" not in rest:
             raise _unknown(name, text)
+        if mnemonic == "ldr" and rest.startswith("="):
+            constants[first] = int(rest[1:])
+        elif not mnemonic.startswith(("str", "cmp", "tst")):
+            constants.pop(first, None)
         operand, _, _ = rest.partition(", ")
         if mnemonic in {"mov", "add", "adds", "sub", "subs", "subw"} and operand in of_frame:
             of_frame.add(first)

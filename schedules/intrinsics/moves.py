@@ -70,6 +70,9 @@ end:
 WORD = Register("i32", 4, 4)
 """A general register."""
 
+BYTE = Register("i8", 1, 4)
+"""A general register, on cores whose words have to be aligned."""
+
 VECTOR = Register("<16 x i8>", 16, 2)
 """A vector register of Helium."""
 

@@ -18,16 +18,12 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.intrinsics.operands import check
 from schedules.tir.emit import importing
 
-_NAME = "arm_pin_int32x4"
+# dtype → LLVM's type, and the constraint of its registers
+_PINNED = {"int32x4": ("<4 x i32>", "w"), "int32": ("i32", "r")}
 
 _BARRIER = "arm_barrier"
 
 _DEFINITION = f"""
-define linkonce_odr hidden <4 x i32> @{_NAME}(<4 x i32> %value) alwaysinline {{
-  %pinned = call <4 x i32> asm sideeffect "", "=w,0"(<4 x i32> %value)
-  ret <4 x i32> %pinned
-}}
-
 define linkonce_odr hidden void @{_BARRIER}() alwaysinline {{
   call void asm sideeffect "", ""()
   ret void
@@ -35,15 +31,25 @@ define linkonce_odr hidden void @{_BARRIER}() alwaysinline {{
 """
 
 
-def pins() -> AbstractContextManager[Any]:
-    """Open a scope in which `pinned` and `barrier` may be emitted."""
-    return importing(_DEFINITION)
+def _definition(dtype: str) -> str:
+    kind, registers = _PINNED[dtype]
+    return f"""
+define linkonce_odr hidden {kind} @arm_pin_{dtype}({kind} %value) alwaysinline {{
+  %pinned = call {kind} asm sideeffect "", "={registers},0"({kind} %value)
+  ret {kind} %pinned
+}}
+"""
 
 
-def pinned(value: ir.Expr) -> ir.Expr:
-    """Emit an int32x4 whose computation LLVM may not move across other loads and pinned values."""
-    check("pinned", (value, "int32x4"))
-    return tirx.call_extern("int32x4", _NAME, value)
+def pins(dtype: str = "int32x4") -> AbstractContextManager[Any]:
+    """Open a scope in which `pinned`, of values of a dtype, and `barrier` may be emitted."""
+    return importing(_definition(dtype) + _DEFINITION)
+
+
+def pinned(value: ir.Expr, dtype: str = "int32x4") -> ir.Expr:
+    """Emit a value of a dtype whose computation LLVM may not move across other loads and pinned values."""
+    check("pinned", (value, dtype))
+    return tirx.call_extern(dtype, f"arm_pin_{dtype}", value)
 
 
 def barrier() -> None:

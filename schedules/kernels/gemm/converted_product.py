@@ -7,7 +7,9 @@ A kernel has no parameters. Its constants are the packed weights, and offset and
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
@@ -15,10 +17,10 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import OperandPadding, Workload
-from schedules.cores import MVE, Core, InstructionSet
+from schedules.cores import DSP, MVE, THUMB, Core, InstructionSet
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import dsp
-from schedules.intrinsics.moves import VECTOR, WORD, Register, move, moves
+from schedules.intrinsics.moves import BYTE, VECTOR, WORD, Register, move, moves
 from schedules.intrinsics.opaque import opaques
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
@@ -122,6 +124,9 @@ class ConvertedKernel(ABC):
         needs: LLVM's features that the kernel needs, for messages.
         depthwise: Whether it takes depthwise convolutions, and not products of one group.
         step: Channels of a depthwise convolution, or columns, that are computed together.
+        scales: Numbers of each column among the constants of the requantisation.
+        most_depth: Greatest k of a product.
+        most_bits: Greatest exponent that may bound the accumulators.
     """
 
     name: str
@@ -130,6 +135,9 @@ class ConvertedKernel(ABC):
     needs: str
     depthwise = False
     step: int
+    scales = 1
+    most_depth: int | None = None
+    most_bits: int | None = None
 
     @abstractmethod
     def has(self, core: Core) -> bool:
@@ -142,6 +150,18 @@ class ConvertedKernel(ABC):
     @abstractmethod
     def packed(self, product: IntegerProduct, weights: Array) -> Array:
         """Return flat packed weights of `weights` [columns, depth], whose number of columns is a multiple of `step`."""
+
+    def initial(self, product: IntegerProduct, weights: Array, offsets: Array) -> Array:
+        """Return the initial accumulators, given those of sums of int8 data by weights [columns, k]."""
+        return offsets
+
+    def scaled(self, product: IntegerProduct, multipliers: Array) -> Array:
+        """Return the constants of the requantisation as float32, `scales` of each column."""
+        return multipliers.astype("float32")
+
+    def definitions(self) -> AbstractContextManager[Any]:
+        """Open a scope with the functions in LLVM IR that the kernel's epilogue calls."""
+        return nullcontext()
 
     def order(self, columns: int) -> Array:
         """Return the column of each offset and multiplier."""
@@ -162,6 +182,13 @@ class ConvertedKernel(ABC):
             return product
         if core.isa.name != self.isa.name or not self.has(core):
             return missing_feature(self.name, self.needs, core)
+        limits = (
+            ("k is too large", self.most_depth, product.rows.depth),
+            ("accumulators have too many bits", self.most_bits, _bits(workload)),
+        )
+        for reason, most, found in limits:
+            if most is not None and found > most:
+                return declined(self.name, reason, str(most), str(found))
         if not self.depthwise:
             if product.groups > 1:
                 return declined(self.name, "convolution has groups", "1", str(product.groups))
@@ -202,7 +229,7 @@ class ConvertedKernel(ABC):
     @property
     def register(self) -> Register:
         """The registers that copies pass through."""
-        return VECTOR if self.isa is MVE else WORD
+        return _REGISTERS[self.isa.name]
 
     def product(self, workload: Workload) -> IntegerProduct:
         """Return an accepted workload as a product."""
@@ -219,11 +246,12 @@ class ConvertedKernel(ABC):
         rest = columns - product.groups * product.columns
         weights = weights_by_column(workload, constants, product).reshape(-1, product.rows.depth)
         offsets, multipliers = product_s8.offsets_and_multipliers(workload, constants, product)
+        offsets = self.initial(product, weights, offsets)
         order = self.order(columns)
         return (
             np.ascontiguousarray(self.packed(product, np.pad(weights, ((0, rest), (0, 0))))).reshape(-1),
             np.pad(offsets, (0, rest))[order],
-            np.pad(multipliers, (0, rest))[order].astype("float32"),
+            self.scaled(product, np.pad(multipliers, (0, rest))[order]),
         )
 
     def build(self, workload: Workload, params: Params) -> tirx.PrimFunc:
@@ -231,20 +259,23 @@ class ConvertedKernel(ABC):
         product = self.product(workload)
         columns = self.padded_columns(product)
         empty = self.packed(product, np.zeros((columns, product.rows.depth), np.int8))
-        constants = [((empty.size,), str(empty.dtype)), ((columns,), "int32"), ((columns,), "float32")]
+        constants = [((empty.size,), str(empty.dtype)), ((columns,), "int32")]
+        constants.append(((self.scales * columns,), "float32"))
         arguments = [*((operand.shape, operand.dtype) for operand in workload.inputs), *constants]
         arguments.append((workload.output_shape, workload.output_dtype))
         steps = (step.name for step in workload.epilogue)
         symbol = "_".join((workload.composite.replace(".", "_"), self.suffix, *steps))
         data = workload.operands[0].index
         overwritten = [data] if self._overwrites(workload, product) else []
-        scopes = (
+        scopes: list[AbstractContextManager[Any]] = [
             kernel_function(symbol, arguments, overwritten),
             opaques(),
             dsp.definitions(),
             moves(self.register),
-        )
-        with scopes[0] as function, scopes[1], scopes[2], scopes[3]:
+            self.definitions(),
+        ]
+        with ExitStack() as stack:
+            function, *_ = (stack.enter_context(scope) for scope in scopes)
             x = function.buffers[data]
             weights, offsets, multipliers, y = function.buffers[-4:]
             operands = Operands(product, x, weights, offsets, multipliers, y, i64(0), self.register)
@@ -264,6 +295,14 @@ class ConvertedKernel(ABC):
         # Before the outputs of a row are written, nothing behind its start has been overwritten.
         written = np.arange(product.rows.count) * (product.groups * product.columns)
         return self.reads_first(product) and bool((written <= product.rows.starts()).all())
+
+
+def _bits(workload: Workload) -> int:
+    """Return the exponent p with |acc| < 2**p; 32 if it is unknown."""
+    return 32 if workload.magnitude is None else workload.magnitude.accumulator
+
+
+_REGISTERS = {MVE.name: VECTOR, DSP.name: WORD, THUMB.name: BYTE}
 
 
 @dataclass(frozen=True)

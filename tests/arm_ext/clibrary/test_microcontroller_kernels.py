@@ -15,6 +15,7 @@ import arm_ext
 from arm_ext import NpuOptions
 from arm_ext.api.run_library import run_on_bare, selftest_of
 from arm_ext.package import load_package
+from tests.arm_ext.clibrary.test_microcontrollers import ROUTINES
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def model(cases: Sequence[Case], dtypes: Sequence[str] = ("int8", "uint8")) -> o
         ("cortex-m55", DEPTHWISE, "depthwise_s8_mve"),
         ("cortex-m4", PRODUCTS, "gemm_s8_dsp"),
         ("cortex-m7", DEPTHWISE, "depthwise_s8_dsp"),
+        ("cortex-m0plus", PRODUCTS, "gemm_s8_thumb"),
+        ("cortex-m3", DEPTHWISE, "depthwise_s8_thumb"),
     ],
 )
 def test_convolutions_are_those_of_the_host(
@@ -154,7 +157,12 @@ def equal_to_host(
         *extremes,
         [rng.integers(low, high + 1, each.shape).astype(each.dtype) for each, (low, high) in pairs],
     ]
-    found = run_on_bare(library, "virtual", batches).outputs
+    result = run_on_bare(library, "virtual", batches)
+    found = result.outputs
+    assert library.manifest.library is not None
+    bound = library.manifest.library.stack_bytes
+    assert bound is not None
+    assert result.stack_bytes <= bound + ROUTINES
     names = [tensor.name for tensor in library.manifest.inputs]
     for inputs, outputs in zip(batches, found, strict=True):
         expected = arm_ext.run(host, board="local", inputs=dict(zip(names, inputs, strict=True))).outputs
