@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 depthwise convolutions on Cortex-M without SIMD: one channel at a time, with requantisation in integers."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
-from schedules.cores import THUMB, Core
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import requantize_thumb
-from schedules.kernels.gemm.converted_product import ConvertedKernel, Operands
+from schedules.kernels.gemm.converted_product import Operands
 from schedules.kernels.gemm.converted_product import Params as Params
+from schedules.kernels.gemm.gemm_s8_thumb import ThumbKernel, ThumbOperands
 from schedules.kernels.gemm.product_s8 import FLIP, IntegerProduct
 from schedules.tir.emit import i64, load
 
 NAME = "depthwise_s8_thumb"
 
 
-class _Thumb(ConvertedKernel):
-    name, suffix, isa, needs, step = NAME, "depthwise_thumb", THUMB, "thumb", 1
+class _Thumb(ThumbKernel):
+    name, suffix, step = NAME, "depthwise_thumb", 1
     depthwise = True
-    scales = 2
-    most_bits = requantize_thumb.MOST_BITS
-
-    def has(self, core: Core) -> bool:
-        return True
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         outputs = product.rows.count * product.groups
@@ -37,23 +30,13 @@ class _Thumb(ConvertedKernel):
         """Return weights [channels, taps]."""
         return weights
 
-    def scaled(self, product: IntegerProduct, multipliers: Array) -> Array:
-        return requantize_thumb.scales(multipliers, product.form)
-
-    def definitions(self) -> AbstractContextManager[Any]:
-        return requantize_thumb.definitions()
-
     def emit(self, workload: Workload, operands: Operands) -> None:
-        assert workload.magnitude is not None
-        emitter = _Emitter(**vars(operands), accumulator=workload.magnitude.accumulator)
-        operands.each_channels(1, emitter.channel)
+        operands.each_channels(1, _Emitter.of(workload, operands).channel)
 
 
 @dataclass(frozen=True)
-class _Emitter(Operands):
-    """Emits the code of a channel of a pixel; `accumulator` is the exponent that bounds its sums."""
-
-    accumulator: int
+class _Emitter(ThumbOperands):
+    """Emits the code of a channel of a pixel."""
 
     def channel(self, start: ir.Expr, target: ir.Expr, channel: ir.Expr, count: int) -> None:
         """Emit the output of a channel, given the pixel's offsets in data and output."""
@@ -66,9 +49,7 @@ class _Emitter(Operands):
                 x = T.Bind(tirx.reinterpret("int8", x ^ tirx.IntImm("uint8", FLIP)))
             w = load(self.weights, channel * depth + i64(tap), 1)
             total = T.Bind(total + tirx.Cast("int32", x) * tirx.Cast("int32", w))
-        constants = [load(self.multipliers, channel * 2 + i64(n), 1) for n in range(2)]
-        value = requantize_thumb.requantized(total, constants, product.to, product.form, self.accumulator)
-        T.buffer_store(self.y, value, [target + channel])
+        self.store(total, channel, T.Bind(target + channel))
 
 
 _KERNEL = _Thumb()

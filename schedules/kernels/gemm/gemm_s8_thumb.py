@@ -12,6 +12,7 @@ columns, whose accumulators, factors and addresses are in the eight registers th
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from tvm import ir, tirx
@@ -41,13 +42,49 @@ MOST_DEPTH = 1 << 14
 """Greatest k, for which sums of products of uint8 fit int32."""
 
 
-class _Thumb(ConvertedKernel):
-    name, suffix, isa, needs, step = NAME, "thumb", THUMB, "thumb", COLUMNS
-    scales = 2
-    most_depth, most_bits = MOST_DEPTH, requantize_thumb.MOST_BITS
+class ThumbKernel(ConvertedKernel):
+    """A kernel whose requantisation is that of `requantize_thumb`."""
+
+    isa, needs = THUMB, "thumb"
+    scales, most_bits = 2, requantize_thumb.MOST_BITS
 
     def has(self, core: Core) -> bool:
+        """Accept all cores of the instruction set: nothing is rounded by an instruction."""
         return True
+
+    def scaled(self, product: IntegerProduct, multipliers: Array) -> Array:
+        """Return multiplier and fixed-point multiplier of each column."""
+        return requantize_thumb.scales(multipliers, product.form)
+
+    @contextmanager
+    def definitions(self) -> Iterator[None]:
+        """Open the scopes of the requantisation, and of pinned sums and loads by bytes."""
+        with requantize_thumb.definitions(), pins("int32"), thumb.loads():
+            yield
+
+
+@dataclass(frozen=True)
+class ThumbOperands(Operands):
+    """The buffers of such a kernel; `accumulator` is the exponent that bounds its sums."""
+
+    accumulator: int
+
+    @classmethod
+    def of(cls, workload: Workload, operands: Operands) -> Self:
+        """Return the buffers with the bound of a workload."""
+        assert workload.magnitude is not None
+        return cls(**vars(operands), accumulator=workload.magnitude.accumulator)
+
+    def store(self, total: ir.Expr, column: ir.Expr, target: ir.Expr) -> None:
+        """Emit the requantisation of a sum of a column, and its store."""
+        constants = [load(self.multipliers, column * 2 + i64(n), 1) for n in range(2)]
+        to, form = self.product.to, self.product.form
+        value = requantize_thumb.requantized(total, constants, to, form, self.accumulator)
+        T.buffer_store(self.y, value, [target])
+
+
+class _Thumb(ThumbKernel):
+    name, suffix, step, most_depth = NAME, "thumb", COLUMNS, MOST_DEPTH
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         depth, columns = _depth(product), self.padded_columns(product)
@@ -66,25 +103,13 @@ class _Thumb(ConvertedKernel):
         found: Array = (offsets - FLIP * moved + FLIP * FLIP * product.rows.depth).astype(np.int32)
         return found
 
-    def scaled(self, product: IntegerProduct, multipliers: Array) -> Array:
-        return requantize_thumb.scales(multipliers, product.form)
-
-    @contextmanager
-    def definitions(self) -> Iterator[None]:
-        with requantize_thumb.definitions(), pins("int32"), thumb.loads():
-            yield
-
     def emit(self, workload: Workload, operands: Operands) -> None:
-        assert workload.magnitude is not None
-        emitter = _Emitter(**vars(operands), accumulator=workload.magnitude.accumulator)
-        operands.each_rows(1, emitter.row)
+        operands.each_rows(1, _Emitter.of(workload, operands).row)
 
 
 @dataclass(frozen=True)
-class _Emitter(Operands):
-    """Emits the code of a product; `accumulator` is the exponent that bounds its sums."""
-
-    accumulator: int
+class _Emitter(ThumbOperands):
+    """Emits the code of a product."""
 
     def row(self, starts: Sequence[ir.Expr], targets: Sequence[ir.Expr]) -> None:
         """Emit the outputs of a row, given its offsets in data and output."""
@@ -133,13 +158,6 @@ class _Emitter(Operands):
                     T.buffer_store(acc, total, [i64(column)])
         for column in range(count):
             self.store(load(acc, i64(column), 1), first + column, target + first + column)
-
-    def store(self, total: ir.Expr, column: ir.Expr, target: ir.Expr) -> None:
-        """Emit the requantisation and the store of a sum."""
-        constants = [load(self.multipliers, column * 2 + i64(n), 1) for n in range(2)]
-        to, form = self.product.to, self.product.form
-        value = requantize_thumb.requantized(total, constants, to, form, self.accumulator)
-        T.buffer_store(self.y, value, [target])
 
 
 def _depth(product: IntegerProduct) -> int:
