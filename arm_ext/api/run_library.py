@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from arm_ext.board.bare import MACHINES, BareBoard, BareModel, BareResult, machine_for
+from arm_ext.board.bare import MACHINES, MATH, BareBoard, BareModel, BareResult, machine_for
 from arm_ext.board.bare_npu import ModelledRegion
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.json_record import ClosedRecord
@@ -97,11 +97,15 @@ def bare_model(library: Package, *, steps: bool = False) -> BareModel:
     manifest = library.manifest
     info = manifest.library
     assert info is not None
+    tensors = (*manifest.inputs, *manifest.outputs)
+    missing = [name for name in info.requires if not name.startswith(("__", "mem")) and name not in MATH]
     for reason, found in (
         ("it takes inputs of several shapes", bool(manifest.buckets)),
         ("its weights are in a file (--weights file)", (library.path / f"lib{info.name}.weights").exists()),
         ("its arena has several regions (--memory)", len(info.regions) > 1),
         ("it has models beside it", info.archive is not None),
+        ("sizes of its inputs are given at run time", any(tensor.open or tensor.batch for tensor in tensors)),
+        (f"it calls {', '.join(missing)} of libm", bool(missing)),
     ):
         if found:
             raise UsageError(
@@ -120,6 +124,7 @@ def bare_model(library: Package, *, steps: bool = False) -> BareModel:
         steps,
         _regions(library),
         os.environ.get(_MODE) == "cpu",
+        [name for name in info.requires if name in MATH],
     )
 
 

@@ -53,6 +53,10 @@ class Machine:
     data: tuple[int, int]
 
 
+_MATH_NAMES = "ceil cos exp exp2 floor fmax fmin fmod log log10 log2 round sin sqrt tan trunc"
+MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f")) | {"fmaf"}
+"""The functions of libm that the pinned compiler's routines have. fmaf is called where there is no FPU alone."""
+
 _MIB = 1 << 20
 # Memories of hw/arm/mps2.c and hw/arm/mps2-tz.c of QEMU 7.2 (Application Notes 385, 386, 500, 505 and 547).
 MACHINES = {
@@ -98,6 +102,7 @@ class BareModel:
         steps: Whether runs are steps of a model with states.
         npu: The library's regions for an NPU.
         on_cpu: Whether there is no NPU.
+        math: The functions of libm that the library calls.
     """
 
     folder: Path
@@ -109,6 +114,7 @@ class BareModel:
     steps: bool = False
     npu: Sequence[ModelledRegion] = ()
     on_cpu: bool = False
+    math: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -246,19 +252,31 @@ def _linked(model: BareModel, machine: Machine, folder: Path) -> Path:
         "NPU": (2 if model.on_cpu else 1) if model.npu else 0,
         "NPU_HEADER": f'"{model.prefix}_npu_ethosu.h"',
     }
-    parts = ("start", "run", "npu") if model.npu else ("start", "run")
+    has_wraps = model.profile.core.isa.has_fpu and bool(model.math)
+    parts = ["start", "run", *(["npu"] if model.npu else []), *(["math"] if has_wraps else [])]
+    wraps = [f"-Wl,--wrap={name}" for name in model.math if has_wraps]
     more = ["-DBARE_TRAPS_UNALIGNED"] if model.profile.core.name == "cortex-m0plus" else []
     driver = Driver.of(model.profile)
     try:
         driver.run(
             [
-                *("-std=gnu11", "-O2", "-g0", "-ffreestanding", "-nostdlib", "-fno-pic", f"-I{NATIVE}"),
+                *(
+                    "-std=gnu11",
+                    "-O2",
+                    "-g0",
+                    "-ffreestanding",
+                    "-nostdlib",
+                    "-fno-pic",
+                    "-ffunction-sections",
+                    f"-I{NATIVE}",
+                ),
                 *(f"-DBARE_{name}={value}" for name, value in known.items()),
                 *more,
                 f"-I{model.folder / 'include'}",
                 *(NATIVE / f"bare_{name}.c" for name in parts),
                 model.folder / f"lib{model.archive}.a",
                 "-lcompiler_rt",
+                *wraps,
                 *("-Wl,--gc-sections", "-Wl,-T,link.ld", "-o", "program.elf"),
             ],
             folder,

@@ -292,6 +292,7 @@ class Sources:
             "threads": self.threads,
             "npu": self.npu,
             "npu_folder": "npu" if self.group is None else f"models/{self.name}/npu",
+            "without_fpu": self.profile.core.is_microcontroller and not self.profile.core.isa.has_fpu,
             "has_driver": self.has_driver,
             "has_bare_driver": self.has_bare_driver,
             "npu_fallback": all(region.has_fallback for region in self.npu),

@@ -16,6 +16,26 @@ HIDDEN extern const unsigned char @name@_weights[];
 HIDDEN extern const unsigned char @part.symbol@[];
 
 <% endfor %>
+<% if without_fpu %>
+/* Maximum and minimum of IEEE 754-2019, of which LLVM makes calls: of C23, which few C libraries have. */
+typedef union word {
+    float value;
+    uint32_t bits;
+} word;
+
+HIDDEN __attribute__((weak)) float fmaximumf(float x, float y)
+{
+    const word one = {x}, other = {y}, both = {.bits = one.bits & other.bits};
+    return x > y ? x : y > x ? y : x == y ? both.value : x + y;
+}
+
+HIDDEN __attribute__((weak)) float fminimumf(float x, float y)
+{
+    const word one = {x}, other = {y}, both = {.bits = one.bits | other.bits};
+    return x < y ? x : y < x ? y : x == y ? both.value : x + y;
+}
+
+<% endif %>
 enum { SHAPES = @shapes | length@ };
 
 /* Machine code of the kernels, one each. */

@@ -18,7 +18,7 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.package import Package, load_package
 from arm_ext.target.profiles import PROFILES, resolve
 from arm_ext.target.toolchain import Driver
-from tests.arm_ext import state_models
+from tests.arm_ext import models, state_models
 
 DIGITS = Path(arm_ext.__file__).parent / "api" / "digits"
 KWS = Path(__file__).parents[4] / "shared" / "models" / "kws_ref_model.tflite"
@@ -239,3 +239,32 @@ def test_extrema_are_ieees(tmp_path: Path, core: str) -> None:
         np.testing.assert_array_equal(value, expected, err_msg=name)
         known = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(value)[known], np.signbit(expected)[known], err_msg=name)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
+def test_float_models_pass_with_functions_of_libm(tmp_path: Path, core: str) -> None:
+    states = {"h": "hn", "c": "cn"}
+    library = compiled(state_models.lstm(), core, tmp_path / "lstm", state=states)
+    assert library.manifest.library is not None
+    assert "expf" in library.manifest.library.requires
+    assert all(check.passed for check in arm_ext.run(library, check=True).checks)
+    assert all(
+        check.passed
+        for check in arm_ext.run(compiled(models.residual_cnn(), core, tmp_path / "cnn"), check=True).checks
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes", "reason"),
+    [
+        ("Mul", {"x": ("n<=9", 4)}, "sizes of its inputs are given at run time"),
+        ("Pow", {"x": (3, 4)}, "it calls powf of libm"),
+    ],
+)
+def test_what_the_program_on_a_board_lacks_is_told(
+    tmp_path: Path, operator: str, shapes: dict[str, tuple[object, ...]], reason: str
+) -> None:
+    source = models.model([helper.make_node(operator, ["x", "x"], ["y"])], {"x": ["n", 4]}, ["y"], {})
+    library = compiled(source, "cortex-m4", tmp_path / "library", shapes=shapes)
+    with pytest.raises(UsageError, match=reason):
+        arm_ext.run(library, check=True)
