@@ -12,7 +12,7 @@ from tvm import ir
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
-from schedules.cores import DSP, Core
+from schedules.cores import DSP, THUMB, Core
 from schedules.intrinsics import dsp
 from schedules.intrinsics.dsp import WORD
 from schedules.kernels.common.contract import Array
@@ -29,8 +29,8 @@ class _Smlad(ConvertedKernel):
     name, suffix, isa, needs, step = NAME, "depthwise_dsp", DSP, "dsp and vfp2sp", WORD
     depthwise = True
 
-    def has(self, core: Core) -> bool:
-        return core.isa.has_fpu
+    def runs_on(self, core: Core) -> bool:
+        return core.isa.name != THUMB.name and core.isa.has_fpu
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         # Of two taps: two loads and four widenings of data, four joins, two loads and four products of weights.

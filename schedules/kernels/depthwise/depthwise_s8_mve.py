@@ -39,8 +39,8 @@ class _Vmull(ConvertedKernel):
     name, suffix, isa, needs, step = NAME, "depthwise_mve", MVE, "mve.fp", COLUMNS
     depthwise = True
 
-    def has(self, core: Core) -> bool:
-        return core.isa.rounds
+    def runs_on(self, core: Core) -> bool:
+        return core.isa.name == MVE.name and core.isa.rounds
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         sums = 4 * product.rows.depth + 10 * len(_taps(workload, product)) + LANES

@@ -140,8 +140,8 @@ class ConvertedKernel(ABC):
     most_bits: int | None = None
 
     @abstractmethod
-    def has(self, core: Core) -> bool:
-        """Return whether a core of the instruction set rounds floats by the instruction that the kernel uses."""
+    def runs_on(self, core: Core) -> bool:
+        """Return whether a core has the instructions that the kernel uses."""
 
     @abstractmethod
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
@@ -180,7 +180,7 @@ class ConvertedKernel(ABC):
         product = product_s8.converted_product_of(workload, self.name)
         if isinstance(product, Diagnostic):
             return product
-        if core.isa.name != self.isa.name or not self.has(core):
+        if not core.is_microcontroller or not self.runs_on(core):
             return missing_feature(self.name, self.needs, core)
         limits = (
             ("k is too large", self.most_depth, product.rows.depth),

@@ -14,7 +14,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
-from schedules.cores import DSP, Core
+from schedules.cores import DSP, THUMB, Core
 from schedules.intrinsics import dsp
 from schedules.intrinsics.dsp import WORD
 from schedules.intrinsics.opaque import opaque_address
@@ -37,8 +37,8 @@ UNROLLED = 8
 class _Smlad(ConvertedKernel):
     name, suffix, isa, needs, step = NAME, "dsp", DSP, "dsp and vfp2sp", COLUMNS
 
-    def has(self, core: Core) -> bool:
-        return core.isa.has_fpu
+    def runs_on(self, core: Core) -> bool:
+        return core.isa.name != THUMB.name and core.isa.has_fpu
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         words = _words(product)

@@ -49,8 +49,8 @@ STAGED = 64
 class _Vmladava(ConvertedKernel):
     name, suffix, isa, needs, step = NAME, "mve", MVE, "mve.fp", COLUMNS
 
-    def has(self, core: Core) -> bool:
-        return core.isa.rounds
+    def runs_on(self, core: Core) -> bool:
+        return core.isa.name == MVE.name and core.isa.rounds
 
     def cost(self, workload: Workload, product: IntegerProduct) -> float:
         runs, blocks = _Runs.of(product), self.padded_columns(product) // COLUMNS

@@ -48,8 +48,8 @@ class ThumbKernel(ConvertedKernel):
     isa, needs = THUMB, "thumb"
     scales, most_bits = 2, requantize_thumb.MOST_BITS
 
-    def has(self, core: Core) -> bool:
-        """Accept all cores of the instruction set: nothing is rounded by an instruction."""
+    def runs_on(self, core: Core) -> bool:
+        """Accept each core; one with SIMD and an FPU has faster kernels."""
         return True
 
     def scaled(self, product: IntegerProduct, multipliers: Array) -> Array:

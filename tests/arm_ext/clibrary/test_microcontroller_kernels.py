@@ -126,6 +126,21 @@ def test_convolutions_are_those_of_the_host(
     equal_to_host(folder, model(cases), tmp_path, [str(case) for case in cases])
 
 
+@pytest.mark.parametrize(
+    ("target", "mattr", "isa"),
+    [("cortex-m33", "-vfp2sp", "thumb"), ("cortex-m4", "-dsp", "thumb"), ("cortex-m55", "-mve.fp", "dsp")],
+)
+def test_cores_that_lack_a_feature_have_the_kernels_of_others(
+    tmp_path: Path, target: str, mattr: str, isa: str
+) -> None:
+    cases, folder = (*PRODUCTS[2:6], DEPTHWISE[1]), tmp_path / "library"
+    arm_ext.compile(model(cases), target=target, mattr=mattr, output=folder, emit="c-library")
+    report = json.loads((folder / "report.json").read_text())
+    chosen = {call["kernel"] for call in report["kernels"]}
+    assert {f"gemm_s8_{isa}", f"depthwise_s8_{isa}"} <= chosen
+    equal_to_host(folder, model(cases), tmp_path, [str(case) for case in cases])
+
+
 @pytest.mark.parametrize(("target", "isa"), [("cortex-m55", "mve"), ("cortex-m33", "dsp")])
 def test_convolutions_round_as_tosa_beside_an_npu(tmp_path: Path, target: str, isa: str) -> None:
     npu = NpuOptions("ethos-u55-128", cpu_ops=("conv2d", "depthwise_conv2d"))
