@@ -47,7 +47,7 @@ _OVERWRITTEN = 0x5A  # what the NPU leaves in memory that holds no output
 
 
 class ModelledNpu:
-    """Answers the program's invocations while it is entered."""
+    """Answers the program's invocations of the NPU; a context manager around a run of the program."""
 
     def __init__(self, folder: Path, regions: Sequence[ModelledRegion], faults: Collection[int] = ()) -> None:
         """Create the pipes.
@@ -92,7 +92,7 @@ class ModelledNpu:
                     self._invoked()
 
     def _invoked(self) -> None:
-        """Answer an invocation; one that the model cannot compute fails, and is told when the program has ended."""
+        """Answer an invocation; if the model cannot compute it, it fails, and the error is raised by `__exit__`."""
         command_bytes, count = self._words(2)
         memories = [self._words(2) for _ in range(count)]
         commands = self._bytes(command_bytes)

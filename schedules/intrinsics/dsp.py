@@ -29,7 +29,7 @@ define linkonce_odr hidden i64 @arm_load_pair(ptr %address, i32 %offset) alwaysi
 
 
 # TVM's products of int64 have become products of int32 by the time that LLVM sees them.
-_RESCALE = """
+RESCALE = """
 define linkonce_odr hidden i32 @arm_rescale(i32 %x, i32 %m, i64 %half, i64 %shift) alwaysinline {
   %wide = sext i32 %x to i64
   %factor = sext i32 %m to i64
@@ -44,7 +44,7 @@ define linkonce_odr hidden i32 @arm_rescale(i32 %x, i32 %m, i64 %half, i64 %shif
 
 def definitions() -> AbstractContextManager[Any]:
     """Open a scope in which `ldrd` and `rescale` may be emitted."""
-    return importing(_PAIR + _RESCALE)
+    return importing(_PAIR + RESCALE)
 
 
 def rescale(x: ir.Expr, m: ir.Expr, shift: int) -> ir.Expr:

@@ -77,7 +77,7 @@ class Function:
 
 
 OVERWRITES = "overwrites"
-"""Attribute of kernels that may write their result where one of some operands is: positions of these, and of it."""
+"""Attribute of kernels whose result may overwrite an operand: positions of such operands, then of the result."""
 
 
 @contextmanager

@@ -5,7 +5,9 @@ Data of four channels is a word, which SXTB16 widens; PKHBT and PKHTB join the v
 operand of an SMLAD, whose weights are such pairs already.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm import ir
@@ -43,6 +45,9 @@ class _Smlad(ConvertedKernel):
         rest = 2 * _pairs(product) - product.rows.depth
         halves = np.ascontiguousarray(np.pad(weights.astype("<i2"), ((0, 0), (0, rest))))
         return halves.view("<i4").reshape(-1, WORD, _pairs(product)).transpose(0, 2, 1)
+
+    def definitions(self) -> AbstractContextManager[Any]:
+        return dsp.definitions()
 
     def emit(self, workload: Workload, operands: Operands) -> None:
         emitter = _Emitter(**vars(operands))

@@ -20,7 +20,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import mve
 from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature
 from schedules.kernels.elementwise.binary_forms import Linear, QuantizedBinary, form_of
-from schedules.kernels.elementwise.binary_workload import BINARY, binary_of
+from schedules.kernels.elementwise.binary_workload import BINARY, binary_of, shapes_misfit, tensors_misfit
 from schedules.kernels.epilogues.requantize import Requantization
 from schedules.kernels.epilogues.requantize_mve import LANES, VECTOR, narrowed
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -45,17 +45,13 @@ class Params:
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept sums and differences of two tensors of one shape that have the form `Linear`, on Cortex-M."""
     if workload.composite not in BINARY:
-        return declined(NAME, "composite is no sum or difference", "", workload.composite, unfit=True)
+        limit = ", ".join(BINARY)
+        return declined(NAME, "composite is no sum or difference", limit, workload.composite, unfit=True)
     if not core.is_microcontroller:
         return missing_feature(NAME, "Cortex-M", core)
-    dtypes = {operand.dtype for operand in workload.operands} | {workload.output_dtype}
-    if not dtypes <= {"int8", "uint8"}:
-        return declined(
-            NAME, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)), unfit=True
-        )
-    shapes = [operand.shape for operand in workload.operands]
-    if any(shape != workload.output_shape for shape in shapes):
-        return declined(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
+    misfit = tensors_misfit(NAME, workload, workload.operands) or shapes_misfit(NAME, workload)
+    if misfit is not None:
+        return misfit
     what = binary_of(workload)
     if _Terms.of(what) is None:
         form = type(form_of(what)).__name__.lower()

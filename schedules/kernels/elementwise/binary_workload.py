@@ -2,8 +2,11 @@
 """Parsing of workloads of elementwise functions of two 8-bit tensors, of either numerics."""
 
 import math
+from collections.abc import Sequence
 
-from schedules.composites.workload import Workload
+from schedules.composites.workload import Operand, Workload
+from schedules.diagnostic import Diagnostic
+from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise.binary_forms import OPS, Op, Per, QuantizedBinary, Rescaled
 from schedules.numerics.tosa import RescaleFactor
 
@@ -41,6 +44,34 @@ def binary_of(workload: Workload) -> QuantizedBinary:
         return QuantizedBinary(op, a, b, y, low, high)
     scales = scale_of(workload, "a"), scale_of(workload, "b"), scale_of(workload, "y")
     return Rescaled(op, a, b, y, low, high, scales)
+
+
+def tensors_misfit(name: str, workload: Workload, tensors: Sequence[Operand]) -> Diagnostic | None:
+    """Return why a kernel cannot read operands as flat arrays of 8-bit elements; None if it can.
+
+    Args:
+        name: Name of the kernel.
+        workload: The workload.
+        tensors: The operands that have to be tensors of run time.
+    """
+    dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
+    if not dtypes <= {"int8", "uint8"}:
+        return declined(
+            name, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)), unfit=True
+        )
+    if math.prod(workload.output_shape) == 0:
+        return declined(name, "a dimension is 0", "1 or more", str(workload.output_shape))
+    if any(operand.kind != "input" for operand in tensors):
+        return declined(name, "an operand is constant", "tensors of run time", "a constant", unfit=True)
+    return None
+
+
+def shapes_misfit(name: str, workload: Workload) -> Diagnostic | None:
+    """Return why a kernel for tensors of one shape cannot read operands that broadcast; None if they have one shape."""
+    shapes = [operand.shape for operand in workload.operands]
+    if any(shape != workload.output_shape for shape in shapes):
+        return declined(name, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
+    return None
 
 
 def overflow(what: Rescaled) -> tuple[str, str, str]:

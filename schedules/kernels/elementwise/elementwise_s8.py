@@ -23,7 +23,13 @@ from schedules.kernels.common.cost_model import LOOP_OVERHEAD, arithmetic, scala
 from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Linear, Rescaled, form_of
-from schedules.kernels.elementwise.binary_workload import BINARY, binary_of, overflow
+from schedules.kernels.elementwise.binary_workload import (
+    BINARY,
+    binary_of,
+    overflow,
+    shapes_misfit,
+    tensors_misfit,
+)
 from schedules.kernels.epilogues import table_lookup
 from schedules.tir.emit import i64, kernel_function, load, store
 
@@ -61,22 +67,16 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
         )
     if not core.neon:
         return missing_feature(NAME, "neon", core)
-    dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
-    if not dtypes <= {"int8", "uint8"}:
-        return declined(
-            NAME, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)), unfit=True
-        )
-    if math.prod(workload.output_shape) == 0:
-        return declined(NAME, "a dimension is 0", "1 or more", str(workload.output_shape))
     tensors = workload.operands[:1] if workload.composite == TABLE else workload.operands
-    if any(operand.kind != "input" for operand in tensors):
-        return declined(NAME, "an operand is constant", "tensors of run time", "a constant", unfit=True)
+    misfit = tensors_misfit(NAME, workload, tensors)
+    if misfit is not None:
+        return misfit
     elements = math.prod(workload.output_shape)
     if workload.composite == TABLE:
         return KernelMatch(f"look-up of {elements} bytes in a table of {table_lookup.SIZE}")
-    shapes = [operand.shape for operand in workload.operands]
-    if any(shape != workload.output_shape for shape in shapes):
-        return declined(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
+    misfit = shapes_misfit(NAME, workload)
+    if misfit is not None:
+        return misfit
     what = binary_of(workload)
     if isinstance(what, Rescaled) and not what.exact():
         return declined(NAME, *overflow(what))

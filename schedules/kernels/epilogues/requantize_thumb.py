@@ -82,7 +82,7 @@ end:
 
 def definitions() -> AbstractContextManager[Any]:
     """Open a scope in which `requantized` may be emitted."""
-    return importing(_DEFINITION)
+    return importing(_DEFINITION + dsp.RESCALE)
 
 
 def scales(multipliers: Array, form: Form) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of int8 kernels for Cortex-M: sums that begin with an offset, are converted to float and rounded.
+"""The common part of int8 kernels for Cortex-M: sums that begin with an offset and are requantised.
 
 A kernel has no parameters. Its constants are the packed weights, and offset and multiplier of each column.
 """
@@ -19,7 +19,6 @@ from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import OperandPadding, Workload
 from schedules.cores import DSP, MVE, THUMB, Core, InstructionSet
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics import dsp
 from schedules.intrinsics.moves import BYTE, VECTOR, WORD, Register, move, moves
 from schedules.intrinsics.opaque import opaques
 from schedules.kernels.common import copies
@@ -79,7 +78,7 @@ class Operands:
         return rows
 
     def each_rows(self, step: int, emit: Callable[[list[ir.Expr], list[ir.Expr]], None]) -> None:
-        """Emit a loop over the rows, `step` at a time; `emit` is given the offsets of each in data and output."""
+        """Emit a loop over `step` rows at a time; `emit` is given the offsets of each row in data and output."""
         rows = self.product.rows
         whole, rest = divmod(rows.count, step)
 
@@ -270,7 +269,6 @@ class ConvertedKernel(ABC):
         scopes: list[AbstractContextManager[Any]] = [
             kernel_function(symbol, arguments, overwritten),
             opaques(),
-            dsp.definitions(),
             moves(self.register),
             self.definitions(),
         ]
@@ -314,9 +312,9 @@ class _Strip:
     Attributes:
         data: Shape of the data without the border.
         product: The convolution.
-        window: Its attributes.
-        kernel: Rows and columns of its kernel.
-        pad: Its border.
+        window: Attributes of the convolution.
+        kernel: Rows and columns of the convolution's kernel.
+        pad: Border of the data.
     """
 
     data: tuple[int, ...]
@@ -369,7 +367,7 @@ class _Strip:
         return found
 
     def each_row(self, operands: Operands, emit: Callable[[Operands], None]) -> None:
-        """Emit a loop over the rows of outputs; `emit` emits the outputs of one, given the strip as the data."""
+        """Emit a loop over the rows of outputs; `emit` emits the outputs of one row, given the strip as the data."""
         _, height, width, channels = self.data
         (top, _), (left, _) = self.pad.widths[1:3]
         (images, lines), (down, _) = self.outputs, self.window.strides

@@ -7,7 +7,9 @@ is spilled. Sums are converted to float and rounded by VCVTR, which all FPUs of 
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
@@ -52,6 +54,9 @@ class _Smlad(ConvertedKernel):
         depth = _words(product) * WORD
         rows = np.ascontiguousarray(np.pad(weights, ((0, 0), (0, depth - product.rows.depth))))
         return rows.view("<i4").reshape(-1, COLUMNS, depth // WORD).transpose(0, 2, 1)
+
+    def definitions(self) -> AbstractContextManager[Any]:
+        return dsp.definitions()
 
     def emit(self, workload: Workload, operands: Operands) -> None:
         operands.each_rows(ROWS, _Emitter(**vars(operands)).rows)
