@@ -43,9 +43,10 @@ _MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos c
 fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh sqrt
 tan tanh tgamma trunc"""
 _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f"))
-_EABI = "__aeabi_"
-"""What the names begin with of the routines that compilers of 32-bit Arm call for what a core has no instructions for,
-such as __aeabi_fadd and __aeabi_ldivmod (Run-time ABI for the Arm Architecture); libgcc and compiler-rt have them."""
+_ROUTINES = ("__aeabi_", "__clz")
+"""Beginnings of the names of routines that compilers of 32-bit Arm call where a core lacks an instruction, such as
+__aeabi_fadd and __aeabi_ldivmod (Run-time ABI for the Arm Architecture), and __clzsi2; libgcc and compiler-rt have
+them."""
 Weights = Literal["embedded", "file"]
 """Where a library's weights are: among its constants, or in a file beside it, which the caller maps into memory."""
 
@@ -273,7 +274,7 @@ def _weights(symbol: str, data: bytes, include: Path, alignment: int) -> dict[st
 
 def _requires(library: CompiledLibrary, model: Sources, cc: str | None) -> tuple[str, ...]:
     requires = library.requires(_members(model))
-    routines = (_EABI,) if model.profile.core.is_microcontroller else ()
+    routines = _ROUTINES if model.profile.core.is_microcontroller else ()
     if unknown := [
         symbol
         for symbol in requires

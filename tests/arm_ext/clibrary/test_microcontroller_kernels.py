@@ -141,7 +141,9 @@ def test_cores_that_lack_a_feature_have_the_kernels_of_others(
     equal_to_host(folder, model(cases), tmp_path, [str(case) for case in cases])
 
 
-@pytest.mark.parametrize(("target", "isa"), [("cortex-m55", "mve"), ("cortex-m33", "dsp")])
+@pytest.mark.parametrize(
+    ("target", "isa"), [("cortex-m55", "mve"), ("cortex-m33", "dsp"), ("cortex-m0plus", "thumb")]
+)
 def test_convolutions_round_as_tosa_beside_an_npu(tmp_path: Path, target: str, isa: str) -> None:
     npu = NpuOptions("ethos-u55-128", cpu_ops=("conv2d", "depthwise_conv2d"))
     cases, folder = (*PRODUCTS, *DEPTHWISE), tmp_path / "library"

@@ -125,6 +125,18 @@ def test_the_archive_needs_the_driver_only_where_it_is_used(mixed: Package, tmp_
     assert needing == {f"{mixed.manifest.library.name}_npu_ethosu.o"}
 
 
+def test_the_cpu_of_an_m0plus_computes_a_softmax_as_tosa(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARM_EXT_NPU", "cpu")
+    folder = tmp_path / "library"
+    arm_ext.compile(npu_models.mixed(), target="cortex-m0plus", output=folder, emit="c-library", npu=MIXED)
+    library = load_package(folder, bare=True)
+    equal(library)
+    assert library.manifest.library is not None
+    assert "__clzsi2" in library.manifest.library.requires
+
+
 def test_a_package_always_has_the_cpus_code(tmp_path: Path) -> None:
     npu = NpuOptions("ethos-u65-256", npu_fallback="none")
     with pytest.raises(UsageError, match="npu-fallback none is for"):
