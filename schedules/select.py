@@ -49,6 +49,7 @@ from schedules.kernels.depthwise import (
 from schedules.kernels.elementwise import binary_s8_m, broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
     gemm_bf16,
+    gemm_blocks,
     gemm_f16,
     gemm_f32,
     gemm_s8_dsp,
@@ -75,6 +76,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_bf16,
     gemm_w8,
     gemm_w4,
+    gemm_blocks,
     winograd_f32,
     depthwise_f32,
     elementwise_s8,

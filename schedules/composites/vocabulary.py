@@ -98,6 +98,15 @@ LINEAR_W4 = CompositeSpec(
     epilogue=_FLOAT_EPILOGUE,
 )
 
+# Weights of 4 or 8 bits with scales per group (operand 2) and perhaps offsets (3); data is quantised in blocks.
+LINEAR_BLOCKS = CompositeSpec(
+    name="arm.linear_blocks",
+    anchor="blocks.linear",
+    constant_operands=(1, 2),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
 # Products of data quantised at run time, per row or per tensor. The anchor takes the zero point as an operand. int16
 # weights are uint8 weights minus their zero point.
 _8_BIT = ("int8", "uint8")
@@ -303,6 +312,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *HALF_PRODUCTS,
     LINEAR_W8,
     LINEAR_W4,
+    LINEAR_BLOCKS,
     LINEAR_DYNAMIC,
     CONV2D_DYNAMIC,
     *DYNAMIC_SUMS,

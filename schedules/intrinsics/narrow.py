@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding to integers and saturating narrowing: FCVTNS, FCVTAS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
+"""Rounding to integers and saturating narrowing: FCVTNS, FCVTAS, SCVTF, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
 
 Further instructions here are FMULX, FMLA and ADDP, upper halves of products of 32-bit integers (SQDMULH, SQRDMULH), and
 shifts that round (SRSHR, SQRSHRN) or saturate (SQSHL).
@@ -20,6 +20,13 @@ def fcvtas(x: ir.Expr) -> ir.Expr:
     """Emit FCVTAS: float32x4 to int32x4, rounding half away from zero and saturating."""
     check("fcvtas", (x, "float32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.fcvtas.v4i32.v4f32", x)
+
+
+def scvtf(x: ir.Expr, fraction: int) -> ir.Expr:
+    """Emit SCVTF of a fixed-point number: int32x4 times 2**-fraction to float32x4."""
+    check("scvtf", (x, "int32x4"))
+    bits = tirx.IntImm("int32", fraction)
+    return tirx.call_llvm_pure_intrin("float32x4", "llvm.aarch64.neon.vcvtfxs2fp.v4f32.v4i32", x, bits)
 
 
 def fmulx(a: ir.Expr, b: ir.Expr) -> ir.Expr:

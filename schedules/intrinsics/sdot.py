@@ -37,17 +37,17 @@ def sdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
         a: int8x16, int8x8 or int8x4.
         lane: Index of the four bytes of `a` that are read, 0 to 3.
     """
-    return sdot(acc, b, _splat(a, lane))
+    return sdot(acc, b, splat_word(a, lane))
 
 
 def udot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
     """Emit UDOT by element, which is `sdot_lane` for uint8 vectors."""
-    return udot(acc, b, _splat(a, lane))
+    return udot(acc, b, splat_word(a, lane))
 
 
 def usdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
     """Emit USDOT by element, which is `sdot_lane` for uint8 `b` and int8 `a`."""
-    return usdot(acc, b, _splat(a, lane))
+    return usdot(acc, b, splat_word(a, lane))
 
 
 def _dot(name: str, acc: ir.Expr, a: tuple[ir.Expr, str], b: tuple[ir.Expr, str]) -> ir.Expr:
@@ -55,7 +55,7 @@ def _dot(name: str, acc: ir.Expr, a: tuple[ir.Expr, str], b: tuple[ir.Expr, str]
     return tirx.call_llvm_pure_intrin("int32x4", f"llvm.aarch64.neon.{name}.v4i32.v16i8", acc, a[0], b[0])
 
 
-def _splat(a: ir.Expr, lane: int) -> ir.Expr:
+def splat_word(a: ir.Expr, lane: int) -> ir.Expr:
     """Emit four bytes in every lane; LLVM merges this into SDOT by element, `vm.4b[lane]`."""
     dtype, _, lanes = str(a.ty.dtype).rpartition("x")
     words = int(lanes) // 4

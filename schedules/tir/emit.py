@@ -80,6 +80,11 @@ OVERWRITES = "overwrites"
 """Attribute of kernels whose result may overwrite an operand: positions of such operands, then of the result."""
 
 
+IN_PLACE = "in_place"
+"""Attribute of functions that change an operand: for each, its position and the position of the result it becomes. The
+function reads and writes the result, which is the operand's memory, or was copied from the operand before the call."""
+
+
 @contextmanager
 def kernel_function(
     name: str, arguments: Sequence[TensorSpec], overwritten: Sequence[int] = ()

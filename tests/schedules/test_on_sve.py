@@ -16,7 +16,7 @@ from arm_ext.board import Board
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize
 from schedules.select import KERNELS, kernel_named
-from tests.schedules import float_cases, grouped_cases, half_cases, products
+from tests.schedules import block_cases, float_cases, grouped_cases, half_cases, products
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32
@@ -89,6 +89,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "gemm_bf16": lambda: _halves("bfloat16"),
     "gemm_w8": lambda: [half_cases.Case(weight_only(linear(13, 35, 31, STEPS), "float32"))],
     "gemm_w4": lambda: [grouped_cases.Case(13, 35, 31, 8, STEPS)],
+    "gemm_blocks": lambda: [block_cases.Case(13, 35, 70, offsets=True, steps=("bias", "residual"), shift=8)],
     "sparse_f32": lambda: [float_cases.Case(linear(40, 24, 64, STEPS), 0.8)],
     "winograd_f32": lambda: [float_cases.Case(workload) for workload, _ in winograd.CASES[:2]],
     "depthwise_f32": _depthwise_floats,

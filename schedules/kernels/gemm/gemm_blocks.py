@@ -1,0 +1,588 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers with 4-bit or 8-bit weights by data that is quantised in blocks of 32; see `schedules.numerics.blocks`.
+
+The data is quantised first. A task then multiplies all rows by panels of 16 columns. A panel is blocks of 32 k; a block
+of a panel is, for each four columns and each four k from 0 to 15, 16 bytes [column][k]. 4-bit weights hold k from 16 to
+31 in their high four bits; 8-bit weights have them as the next 16 bytes. Both forms are read by SDOT by element.
+
+Few rows widen 4-bit weights in registers. More rows than those of a register tile first widen a panel to 8 bits in L1,
+once for all rows. The layout of the weights is the same for any number of rows, so that functions for prompts and for
+single tokens share the weights. A total is one chain of FMA in both, so that the results are equal bit by bit.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
+from schedules.intrinsics import sdot, smull
+from schedules.intrinsics.narrow import fma, scvtf
+from schedules.intrinsics.opaque import opaque_offset, opaque_view, opaques
+from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.registers import LANES
+from schedules.intrinsics.vector import combine, high, low
+from schedules.kernels.common import threads
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
+from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
+from schedules.kernels.epilogues import epilogue_f32
+from schedules.numerics.blocks import BLOCK, LARGEST, SMALLEST_SCALE, unpacked
+from schedules.tir.emit import TensorSpec, converted, i64, kernel_function, load, splat, store
+
+NAME = "gemm_blocks"
+
+COMPOSITE = "arm.linear_blocks"
+
+COLUMNS = 16
+"""Columns of a panel."""
+
+VECTORS = COLUMNS // LANES
+"""Vectors of columns of a panel."""
+
+TILE = 3
+"""Most rows of a register tile: 12 float totals, 3 integer sums, 6 registers of data, 2 of weights, 4 of scales."""
+
+_BYTES = 16
+"""Bytes of a register, and k of half a block."""
+
+_FOUR, _EIGHT = 4, 8
+"""Bits of weights."""
+
+QUANTIZING = 62
+"""Instructions that quantise a block: 8 loads, |x|, products and conversions, 15 for the maximum, 12 for the scale."""
+
+Instruction = Literal["sdot", "smull", "vector"]
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of the kernel.
+
+    Attributes:
+        rows: Rows of a register tile, 1 to `TILE`.
+        dot: The instruction that multiplies; "vector" stands for vector operations that every target has.
+        parallel: Whether panels are spread over the runtime's threads.
+    """
+
+    rows: int
+    dot: Instruction = "sdot"
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= TILE:
+            raise ValueError(f"{self.rows} rows of a register tile; expected 1 to {TILE}")
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A product of blocks.
+
+    Attributes:
+        rows: Rows of the data.
+        depth: K.
+        columns: Columns of the result.
+        bits: Bits of a weight.
+        group: Elements of k that share a scale.
+        scale: Dtype of the scales.
+        offsets: Whether weights have offsets.
+        shift: Added to each integer.
+    """
+
+    rows: int
+    depth: int
+    columns: int
+    bits: int
+    group: int
+    scale: str
+    offsets: bool
+    shift: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of k."""
+        return -(-self.depth // BLOCK)
+
+    @property
+    def blocks_of_group(self) -> int:
+        """Blocks that share a scale of the weights."""
+        return min(self.group // BLOCK, self.blocks)
+
+    @property
+    def groups(self) -> int:
+        """Groups of k."""
+        return -(-self.blocks // self.blocks_of_group)
+
+    @property
+    def panels(self) -> int:
+        """Panels of columns, the last of which may be padded."""
+        return -(-self.columns // COLUMNS)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the weights of a block of a panel."""
+        return COLUMNS * BLOCK * self.bits // 8
+
+
+def _read(workload: Workload) -> _Layer | Diagnostic:
+    if workload.composite != COMPOSITE:
+        reason = "composite is no product of weights and data quantised in blocks"
+        return declined(NAME, reason, COMPOSITE, workload.composite, unfit=True)
+    x, _, scales, *offsets = workload.operands
+    if any(operand.kind != "constant" for operand in workload.operands[1:]):
+        return declined(NAME, "weights are not constant", "constant", "computed at run time")
+    if 0 in x.shape or 0 in workload.output_shape:
+        return declined(NAME, "a dimension is 0", "1 or more", str(x.shape))
+    attributes = dict(workload.attributes)
+    group, depth = int(attributes["group"]), x.shape[-1]
+    if group % BLOCK and group < depth:
+        return declined(NAME, "a group is no multiple of a block", str(BLOCK), str(group))
+    return _Layer(
+        math.prod(x.shape[:-1]),
+        depth,
+        workload.output_shape[-1],
+        int(attributes["bits"]),
+        max(group, BLOCK) if group < depth else -(-depth // BLOCK) * BLOCK,
+        scales.dtype,
+        bool(offsets),
+        int(attributes["shift"]),
+    )
+
+
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
+    """Accept products of constant weights whose groups are multiples of a block."""
+    layer = _read(workload)
+    if isinstance(layer, Diagnostic):
+        return layer
+    if core.is_microcontroller:
+        return missing_feature(NAME, "neon", core)
+    sizes = f"{layer.rows} x {layer.depth} x {layer.columns}"
+    return KernelMatch(f"product of {layer.bits}-bit weights and blocks of data {sizes}")
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Return the register tiles of one row up to `TILE` rows."""
+    layer = taken(_read(workload), workload)
+    dot: Instruction = "sdot" if sdot.FEATURE in core.features else "smull" if core.neon else "vector"
+    tiles = [Params(rows, dot) for rows in range(1, min(TILE, layer.rows) + 1)]
+    long = max(_cost(layer, params).cycles(core) for params in tiles) >= threads.PARALLEL_CYCLES
+    return tuple(Params(params.rows, dot, long and layer.panels > 1) for params in tiles)
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Return the candidate with the lowest estimate."""
+    layer = taken(_read(workload), workload)
+    return cheapest(candidates(workload, core), lambda params: _cost(layer, params), core)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Return the cycles of one call on one core with all loads in L1."""
+    return _cost(taken(_read(workload), workload), params).cycles(core)
+
+
+def _cost(layer: _Layer, params: Params) -> Cost:
+    widens_first = layer.rows > params.rows and layer.bits == _FOUR
+    packed = layer.bits == _FOUR and not widens_first
+    products = 1.0 if params.dot == "sdot" else 2.4
+    vectors, cost = layer.panels * VECTORS * layer.blocks, Cost(0.0, 0.0)
+    full, rest = divmod(layer.rows, params.rows)
+    for rows, count in ((params.rows, full), (rest, 1)):
+        if not rows or not count:
+            continue
+        tile = arithmetic(8 * products * rows + 4 * rows + (8 if packed else 0))
+        tile += scalar((4 if packed else 8) / 2 + 1 + (2 * rows + rows) / VECTORS + 0.5)
+        if layer.offsets:
+            tile += arithmetic(rows + 1) + scalar(1)
+        cost += tile * (vectors * count)
+    if widens_first:
+        cost += (arithmetic(12) + scalar(2)) * vectors
+    return cost + (arithmetic(QUANTIZING - 12) + scalar(12)) * (layer.rows * layer.blocks)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Return weights and scales in panels, then the offsets in panels and the bias, if there are any."""
+    layer = taken(_read(workload), workload)
+    held, scales, *offsets = (constants[operand.index] for operand in workload.operands[1:])
+    integers = unpacked(held, layer.depth) if layer.bits == _FOUR else held
+    padded = np.zeros((layer.panels * COLUMNS, layer.blocks * BLOCK), np.int8)
+    padded[: layer.columns, : layer.depth] = integers
+    # [panel, vector, column, block, half, four k's, k] → [panel, block, vector, four k's, half, column, k]
+    split = padded.reshape(layer.panels, VECTORS, LANES, layer.blocks, 2, _BYTES // 4, 4)
+    ordered = split.transpose(0, 3, 1, 5, 4, 2, 6)
+    if layer.bits == _FOUR:
+        ordered = (ordered[:, :, :, :, 0] & 15) | (ordered[:, :, :, :, 1] << 4)
+    bias = workload.step("bias")
+    by_column = [] if bias is None or bias.operand is None else [constants[bias.operand.index]]
+    return (
+        np.ascontiguousarray(ordered).ravel(),
+        *(_by_panel(layer, each) for each in (scales, *offsets)),
+        *(_by_panel(layer, each.astype(np.float32).reshape(-1, 1)) for each in by_column),
+    )
+
+
+def _by_panel(layer: _Layer, values: Array) -> Array:
+    """Return [columns, groups] as [panel, group, column], flat."""
+    padded = np.zeros((layer.panels * COLUMNS, values.shape[1]), values.dtype)
+    padded[: layer.columns] = values
+    return np.ascontiguousarray(padded.reshape(layer.panels, COLUMNS, -1).transpose(0, 2, 1)).ravel()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    layer = taken(_read(workload), workload)
+    by_group = layer.panels * layer.groups * COLUMNS
+    arguments: list[TensorSpec] = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments.append(((layer.panels * layer.blocks * layer.block_bytes,), "int8"))
+    arguments += [((by_group,), layer.scale)] * (1 + layer.offsets)
+    has_bias = workload.step("bias") is not None
+    arguments += [((layer.panels * COLUMNS,), "float32")] * has_bias
+    arguments.append((workload.output_shape, workload.output_dtype))
+    symbol = "_".join((f"arm_linear_blocks_w{layer.bits}", *(step.name for step in workload.epilogue)))
+    with kernel_function(symbol, arguments) as function:
+        count = len(workload.inputs)
+        inputs, (weights, *held), output = (
+            function.buffers[:count],
+            function.buffers[count:-1],
+            function.buffers[-1],
+        )
+        bias = held.pop() if has_bias else None
+        data = _quantized(layer, inputs[workload.operands[0].index], params.parallel)
+        with opaques(), pins():
+            _Panels(workload, layer, params, data, weights, held, bias, inputs, output).emit()
+    assert function.prim_func is not None
+    return function.prim_func
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Quantised rows, flat.
+
+    Attributes:
+        integers: int8 [row][block][32].
+        scales: float32 [row][block][1 or 4]: the scale, and if weights have a shift or offsets, the scaled sum of the
+            block, what the shift adds to sums of products (the bits of an int32), and 0.
+        facts: The last size, 1 or 4.
+    """
+
+    integers: tirx.Buffer
+    scales: tirx.Buffer
+    facts: int
+
+
+def _quantized(layer: _Layer, x: tirx.Buffer, parallel: bool) -> _Data:
+    """Emit the quantisation of all rows."""
+    blocks = layer.rows * layer.blocks
+    facts = LANES if layer.offsets or layer.shift else 1
+    data = _Data(
+        T.alloc_buffer((blocks * BLOCK,), "int8", layout=None),
+        T.alloc_buffer((blocks * facts,), "float32", layout=None),
+        facts,
+    )
+    # 4-bit weights are multiplied by 16.
+    shift = layer.shift * (16 if layer.bits == _FOUR else 1)
+    whole = layer.depth // BLOCK
+
+    def row(index: ir.Expr) -> None:
+        start = T.Bind(index * layer.depth)
+        with T.serial(i64(0), i64(whole)) as block:
+            at = T.Bind(start + block * BLOCK)
+            parts = [load(x, at + first, LANES) for first in range(0, BLOCK, LANES)]
+            _quantize(parts, data, T.Bind(index * layer.blocks + block), shift)
+        if rest := layer.depth % BLOCK:
+            padded = T.alloc_buffer((BLOCK,), "float32", layout=None)
+            for first in range(0, BLOCK, LANES):
+                store(padded, splat(0.0, "float32", LANES), i64(first), LANES)
+            with T.serial(i64(0), i64(rest)) as k:
+                store(padded, load(x, start + whole * BLOCK + k, 1), k, 1)
+            parts = [load(padded, i64(first), LANES) for first in range(0, BLOCK, LANES)]
+            _quantize(parts, data, T.Bind(index * layer.blocks + whole), shift)
+
+    threads.each(layer.rows, parallel and layer.rows > TILE, row)
+    return data
+
+
+def _quantize(parts: Sequence[ir.Expr], data: _Data, place: ir.Expr, shift: int) -> None:
+    """Emit the quantisation of a block, given as eight vectors."""
+
+    def vector(name: str, *operands: ir.Expr) -> ir.Var:
+        return T.Bind(tirx.call_llvm_pure_intrin("float32x4", f"llvm.{name}.v4f32", *operands))
+
+    sizes: list[ir.Expr] = [vector("fabs", part) for part in parts]
+    while len(sizes) > 1:
+        sizes = [vector("maximum", a, b) for a, b in zip(sizes[::2], sizes[1::2], strict=True)]
+    most = T.Bind(tirx.call_llvm_pure_intrin("float32", "llvm.vector.reduce.fmaximum.v4f32", sizes[0]))
+    scale = T.Bind(tirx.Div(most, _f32(LARGEST)))
+    known = T.Bind(tirx.Select(scale <= _f32(float(np.finfo(np.float32).max)), scale, _f32(math.nan)))
+    inverse = T.Bind(tirx.Select(known >= _f32(SMALLEST_SCALE), tirx.Div(_f32(1), known), _f32(0)))
+    # LLVM merges rounding and conversion into FCVTNS.
+    rounded = [vector("roundeven", part * tirx.Broadcast(inverse, LANES)) for part in parts]
+    integers = [T.Bind(tirx.Cast("int32x4", each)) for each in rounded]
+    for half in range(2):
+        four = integers[4 * half : 4 * half + 4]
+        bytes_ = tirx.Cast("int8x16", combine(combine(four[0], four[1]), combine(four[2], four[3])))
+        store(data.integers, bytes_, place * BLOCK + half * _BYTES, _BYTES)
+    if data.facts == 1:
+        store(data.scales, known, place, 1)
+        return
+    while len(integers) > 1:
+        integers = [T.Bind(a + b) for a, b in zip(integers[::2], integers[1::2], strict=True)]
+    total = T.Bind(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.add.v4i32", integers[0]))
+    shifted = tirx.reinterpret("float32", total * tirx.IntImm("int32", shift)) if shift else _f32(0)
+    facts = [known, tirx.Cast("float32", total) * known, shifted, _f32(0)]
+    store(data.scales, tirx.Shuffle(list(map(T.Bind, facts)), list(range(LANES))), place * LANES, LANES)
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """The loop over panels, with what it reads and writes."""
+
+    workload: Workload
+    layer: _Layer
+    params: Params
+    data: _Data
+    weights: tirx.Buffer
+    held: Sequence[tirx.Buffer]
+    bias: tirx.Buffer | None
+    inputs: Sequence[tirx.Buffer]
+    output: tirx.Buffer
+
+    def emit(self) -> None:
+        """Emit the loop over panels; the last one has code of its own if it is padded."""
+        layer = self.layer
+        rest = layer.columns % COLUMNS
+
+        def one(panel: ir.Expr) -> None:
+            if not rest or layer.panels == 1:
+                self._panel(panel, rest or COLUMNS)
+                return
+            with T.If(panel < i64(layer.panels - 1)):
+                with T.Then():
+                    self._panel(panel, COLUMNS)
+                with T.Else():
+                    self._panel(panel, rest)
+
+        threads.each(layer.panels, self.params.parallel, one)
+
+    def _panel(self, panel: ir.Expr, columns: int) -> None:
+        layer = self.layer
+        weights = opaque_view(self.weights, T.Bind(panel * (layer.blocks * layer.block_bytes)))
+        widens = layer.bits == _FOUR and layer.rows > self.params.rows
+        if widens:
+            weights = self._widened(weights)
+        bits = _EIGHT if widens else layer.bits
+        scales = [opaque_view(each, T.Bind(panel * (layer.groups * COLUMNS))) for each in self.held]
+
+        def tile(row: ir.Expr, rows: int) -> None:
+            acc = self._product(_Rows(self.data, layer.blocks, row, rows), weights, bits, scales)
+            self._finish(acc, row, rows, panel, columns)
+
+        threads.each_tile(layer.rows, self.params.rows, False, tile)
+
+    def _widened(self, weights: tirx.Buffer) -> tirx.Buffer:
+        """Emit the conversion of a panel to 8 bits."""
+        size = self.layer.blocks * COLUMNS * BLOCK
+        wide = T.alloc_buffer((size,), "int8", layout=None)
+        with T.serial(i64(0), i64(size // (4 * 2 * _BYTES))) as part:
+            for index in range(4):
+                for half, each in enumerate(
+                    _halves(load(weights, part * (4 * _BYTES) + index * _BYTES, _BYTES))
+                ):
+                    store(wide, each, part * (8 * _BYTES) + (2 * index + half) * _BYTES, _BYTES)
+        return wide
+
+    def _product(
+        self, rows: "_Rows", weights: tirx.Buffer, bits: int, scales: Sequence[tirx.Buffer]
+    ) -> tirx.Buffer:
+        """Emit the totals of a tile, flat float32 [row][16]."""
+        layer, count = self.layer, self.layer.blocks_of_group
+        acc = T.alloc_buffer((rows.count * COLUMNS,), "float32", layout=None)
+        for at in range(0, rows.count * COLUMNS, LANES):
+            store(acc, splat(0.0, "float32", LANES), i64(at), LANES)
+
+        def of_group(group: ir.Expr) -> list[list[ir.Expr]]:
+            """Emit the loads of a group: for each vector of columns its scales, and its offsets if there are any."""
+            held = [
+                load(each, group * COLUMNS + 2 * LANES * pair, 2 * LANES)
+                for each in scales
+                for pair in range(VECTORS // 2)
+            ]
+            vectors = [converted(T.Bind(half(each)), "float32") for each in held for half in (low, high)]
+            return [vectors[v::VECTORS] for v in range(VECTORS)]
+
+        with T.serial(i64(0), i64(layer.groups)) as group:
+            if count == 1:
+                self._block(rows, weights, bits, group, of_group(group), acc)
+                return acc
+            first, held = T.Bind(group * count), of_group(group)
+            whole = layer.blocks % count == 0
+            with T.serial(
+                i64(0), i64(count) if whole else tirx.min(i64(count), layer.blocks - first)
+            ) as inner:
+                self._block(rows, weights, bits, T.Bind(first + inner), held, acc)
+        return acc
+
+    def _block(
+        self,
+        rows: "_Rows",
+        weights: tirx.Buffer,
+        bits: int,
+        block: ir.Expr,
+        by_vector: Sequence[Sequence[ir.Expr]],
+        acc: tirx.Buffer,
+    ) -> None:
+        """Emit the addition of a block's products to the totals; `by_vector` has scales and offsets of columns."""
+        data, start_of, sizes, sums = rows.block(block)
+        dot, step = _DOTS[self.params.dot], BLOCK * LANES * bits // 8
+        start = T.Bind(block * (VECTORS * step))
+        if bits != self.layer.bits:  # else LLVM adds to the panel's address in each block
+            start = opaque_offset(start)
+        for v in range(VECTORS):
+            dots = dot(data, _parts(weights, start + v * step, bits), start_of)
+            if rows.count > 1 and self.params.dot != "vector":
+                # Else LLVM multiplies all vectors of columns at once, and spills.
+                dots = [*dots[:-1], T.Bind(pinned(dots[-1]))]
+            scale, *offset = by_vector[v]
+            for r, integers in enumerate(dots):
+                at = i64(r * COLUMNS + v * LANES)
+                by = T.Bind(scale * sizes[r])
+                total = T.Bind(fma(self._floats(integers), by, load(acc, at, LANES)))
+                for each in offset:
+                    total = T.Bind(fma(each, sums[r], total))
+                store(acc, total, at, LANES)
+
+    def _floats(self, sums: ir.Expr) -> ir.Expr:
+        """Emit the conversion of sums to float32; 4-bit weights were multiplied by 16."""
+        if self.layer.bits == _EIGHT:
+            return tirx.Cast("float32x4", sums)
+        if self.params.dot == "vector":
+            return T.Bind(tirx.Cast("float32x4", sums) * splat(1 / 16, "float32", LANES))
+        return scvtf(sums, 4)
+
+    def _finish(self, acc: tirx.Buffer, row: ir.Expr, rows: int, panel: ir.Expr, columns: int) -> None:
+        """Emit the epilogue and the stores of a tile."""
+        step = self.workload.step("residual")
+        residual = self.inputs[step.operand.index] if step and step.operand else None
+        column = T.Bind(panel * COLUMNS)
+        for r in range(rows):
+            if self.bias is not None:
+                for v in range(VECTORS):
+                    at = i64(r * COLUMNS + v * LANES)
+                    store(acc, load(acc, at, LANES) + load(self.bias, column + v * LANES, LANES), at, LANES)
+            target = T.Bind((row + r) * self.layer.columns + column)
+            epilogue_f32.finish(
+                self.workload.epilogue, acc, r * COLUMNS, columns, self.output, target, residual
+            )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Quantised rows of a tile."""
+
+    data: _Data
+    blocks: int
+    first: ir.Expr
+    count: int
+
+    def block(
+        self, block: ir.Expr
+    ) -> tuple[list[list[ir.Expr]], list[ir.Expr], list[ir.Expr], list[ir.Expr]]:
+        """Emit the loads of a block, and return lists of one entry per row.
+
+        Returns:
+            Two int8x16 of data; the int32x4 with which sums of products start; the scale and the scaled sum of the
+            block in all lanes, the latter only if there are offsets or a shift.
+        """
+        places = [T.Bind((self.first + r) * self.blocks + block) for r in range(self.count)]
+        held = self.data
+        data = [
+            [load(held.integers, place * BLOCK + half * _BYTES, _BYTES) for half in range(2)]
+            for place in places
+        ]
+        if held.facts == 1:
+            sizes = [T.Bind(tirx.Broadcast(load(held.scales, place, 1), LANES)) for place in places]
+            return data, [_zeros("int32x4")] * self.count, sizes, []
+        facts = [load(held.scales, place * LANES, LANES) for place in places]
+        sizes, sums, shifts = (
+            [T.Bind(tirx.Shuffle([each], [lane] * LANES)) for each in facts] for lane in range(3)
+        )
+        return data, [T.Bind(tirx.reinterpret("int32x4", each)) for each in shifts], sizes, sums
+
+
+def _parts(weights: tirx.Buffer, start: ir.Expr, bits: int) -> Iterator[tuple[int, int, ir.Expr]]:
+    """Emit the loads of four columns of a block: (four k's, half, int8x16 [column][k])."""
+    for four in range(_BYTES // 4):
+        if bits == _FOUR:
+            halves = _halves(load(weights, start + four * _BYTES, _BYTES))
+            yield from ((four, half, each) for half, each in enumerate(halves))
+        else:
+            for half in range(2):
+                yield four, half, load(weights, start + (2 * four + half) * _BYTES, _BYTES)
+
+
+def _halves(held: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    """Emit 16 times the weights in the low and in the high four bits."""
+    shift, mask = (tirx.Broadcast(tirx.IntImm("int8", value), _BYTES) for value in (4, -16))
+    return T.Bind(held << shift), T.Bind(tirx.bitwise_and(held, mask))
+
+
+Parts = Iterable[tuple[int, int, ir.Expr]]
+
+
+def _by_sdot(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) -> list[ir.Expr]:
+    """Emit, for each row, the int32x4 sums of four columns over a block, added to `starts`."""
+    totals = list(starts)
+    for four, half, weights in parts:
+        for r, row in enumerate(data):
+            totals[r] = T.Bind(sdot.sdot_lane(totals[r], weights, row[half], four))
+    return totals
+
+
+def _by_smull(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) -> list[ir.Expr]:
+    """Emit the same with SMLAL; two products fit 16 bits, as data is never -128."""
+    totals = [[_zeros("int32x4")] * 2 for _ in data]
+    pairs: list[list[ir.Expr]] = [[] for _ in data]
+    for four, half, weights in parts:
+        columns = T.Bind(low(weights)), T.Bind(high(weights))
+        for r, row in enumerate(data):
+            k = T.Bind(low(sdot.splat_word(row[half], four)))
+            products = [smull.smull(each, k) for each in columns]
+            if not pairs[r]:
+                pairs[r] = [T.Bind(product) for product in products]
+                continue
+            sums = [T.Bind(a + b) for a, b in zip(pairs[r], products, strict=True)]
+            totals[r] = [T.Bind(smull.sadalp(t, s)) for t, s in zip(totals[r], sums, strict=True)]
+            pairs[r] = []
+    return [T.Bind(smull.addp(*each) + start) for each, start in zip(totals, starts, strict=True)]
+
+
+def _by_vectors(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) -> list[ir.Expr]:
+    """Emit the same with operations on vectors that every target has."""
+    totals: list[ir.Expr] = [_zeros("int32x16") for _ in data]
+    for four, half, weights in parts:
+        wide = T.Bind(tirx.Cast("int16x16", weights))
+        for r, row in enumerate(data):
+            product = T.Bind(wide * tirx.Cast("int16x16", sdot.splat_word(row[half], four)))
+            totals[r] = T.Bind(totals[r] + tirx.Cast("int32x16", product))
+    sums = [[T.Bind(tirx.Shuffle([t], list(range(k, 16, 4)))) for k in range(4)] for t in totals]
+    return [T.Bind((a + b) + (c + d) + start) for (a, b, c, d), start in zip(sums, starts, strict=True)]
+
+
+_DOTS: dict[Instruction, Callable[[list[list[ir.Expr]], Parts, list[ir.Expr]], list[ir.Expr]]] = {
+    "sdot": _by_sdot,
+    "smull": _by_smull,
+    "vector": _by_vectors,
+}
+
+
+def _zeros(dtype: str) -> ir.Expr:
+    element, lanes = dtype.split("x")
+    return tirx.Broadcast(tirx.IntImm(element, 0), int(lanes))
+
+
+def _f32(value: float) -> tirx.FloatImm:
+    return tirx.FloatImm("float32", value)

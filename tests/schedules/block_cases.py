@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads of weights and data quantised in blocks, and what they should give to the bit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from schedules.composites.workload import Operand, Workload
+from schedules.kernels.gemm import gemm_blocks
+from schedules.numerics.blocks import BlockWeights, linear_blocks
+from tests.schedules.programs import Array, linear
+
+
+def workload_of(m: int, n: int, weights: BlockWeights, steps: Sequence[str] = ()) -> Workload:
+    """A linear workload of such weights; its further constants come behind them."""
+    full = linear(m, n, weights.depth, steps)
+    held = weights.constants
+    moved = [
+        replace(s, operand=replace(s.operand, index=s.operand.index + len(held) - 1))
+        if s.operand and s.operand.kind == "constant"
+        else s
+        for s in full.epilogue
+    ]
+    constants = (Operand(each.shape, str(each.dtype), "constant", at) for at, each in enumerate(held))
+    return replace(
+        full,
+        composite=gemm_blocks.COMPOSITE,
+        attributes=(
+            ("bits", str(weights.bits)),
+            ("group", str(weights.group)),
+            ("shift", str(weights.shift)),
+        ),
+        operands=(full.operands[0], *constants),
+        epilogue=tuple(moved),
+    )
+
+
+class Case:
+    """Operands of a workload of `bits` weights in groups, with blocks of zeros and of very different sizes."""
+
+    def __init__(
+        self,
+        m: int,
+        n: int,
+        k: int,
+        bits: int = 4,
+        group: int = 32,
+        scale: str = "float16",
+        offsets: bool = False,
+        steps: Sequence[str] = (),
+        shift: int = 0,
+    ) -> None:
+        rng = np.random.default_rng(7)
+        integers = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, k))
+        scales, more = rng.normal(size=(2, n, -(-k // group))).astype(scale)
+        self.weights = BlockWeights.of(integers, scales, group, bits, more if offsets else None, shift)
+        self.workload = workload_of(m, n, self.weights, steps)
+        x = rng.normal(size=(m, k)) * 10.0 ** rng.uniform(-3, 3, (m, k))
+        x[m // 2, : min(k, 32)] = 0
+        self.inputs = [x.astype(np.float32)]
+        self.inputs += [rng.normal(size=(m, n)).astype(np.float32)] * ("residual" in steps)
+        self.constants = list(self.weights.constants)
+        self.constants += [rng.normal(size=n).astype(np.float32)] * ("bias" in steps)
+
+    @property
+    def expected(self) -> Array:
+        y = linear_blocks(self.inputs[0], self.weights)
+        for step in self.workload.epilogue:
+            if step.operand is not None:
+                y = y + (self.inputs if step.operand.kind == "input" else self.constants)[step.operand.index]
+            else:
+                y = np.clip(y, *(step.bounds or (np.float32(0), np.float32(np.inf))))
+        return y
+
+    def call(self, params: Any) -> tuple[tirx.PrimFunc, list[Array], tuple[int, ...], str]:
+        """For `programs.model_so`."""
+        arguments = [*self.inputs, *gemm_blocks.pack(self.workload, params, self.constants)]
+        return gemm_blocks.build(self.workload, params), arguments, self.workload.output_shape, "float32"
