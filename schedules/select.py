@@ -48,6 +48,7 @@ from schedules.kernels.depthwise import (
 )
 from schedules.kernels.elementwise import binary_s8_m, broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
+    gather_blocks,
     gemm_bf16,
     gemm_blocks,
     gemm_f16,
@@ -77,6 +78,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_w8,
     gemm_w4,
     gemm_blocks,
+    gather_blocks,
     winograd_f32,
     depthwise_f32,
     elementwise_s8,

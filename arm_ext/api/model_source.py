@@ -76,7 +76,7 @@ class Source:
         for bucket, imported in models:
             _check_ends(imported)
             _check_precision(options.precision, imported, options.profile)
-            inputs = random_inputs(imported.inputs) if given is None else _given(given, imported)
+            inputs = _drawn(imported) if given is None else _given(given, imported)
             variants.append(Variant(bucket, imported, inputs, options, given is not None))
         return variants, calibrated
 
@@ -125,6 +125,12 @@ class Source:
             models.append((bucket, with_states(model, state, initial)))
         check_together(models)
         return models, importer.calibration
+
+
+def _drawn(model: ImportedModel) -> list[npt.NDArray[Any]]:
+    """Return inputs for the self-test: the model's examples, and random numbers."""
+    drawn = zip(model.inputs, random_inputs(model.inputs), strict=True)
+    return [model.examples.get(spec.name, value) for spec, value in drawn]
 
 
 def _given(inputs: Sequence[npt.NDArray[Any]] | str | Path, model: ImportedModel) -> list[npt.NDArray[Any]]:

@@ -36,7 +36,7 @@ from arm_ext.package.make_manifest import ManifestContents, make_manifest
 from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
 from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.machine_code import make_program
-from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs, with_source
+from arm_ext.pipeline.selftest import STEPS, make_selftest, make_steps, with_fitting_inputs, with_source
 from arm_ext.quantization.accuracy import selftest_distances, warnings
 from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
@@ -190,13 +190,16 @@ class Packing:
 
         return completed
 
-    @staticmethod
-    def _expected(variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None") -> _Tested:
+    def _expected(
+        self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
+    ) -> _Tested:
         """Return the self-test without the outputs of the source's runtime."""
         model, options = variant.model, variant.options
         if offloaded is None:
+            # Variants share their states: the first one's steps test them.
+            steps = STEPS if variant is self.merged.variants[0] else 1
             return make_selftest(
-                model, inputs, options.precision, options.without, options.numerics, variant.prepared
+                model, inputs, options.precision, options.without, options.numerics, variant.prepared, steps
             ), []
         selftest, values = offloaded.selftest(model, inputs, options.without)
         return replace(selftest, steps=make_steps(model, inputs, options.without, options.numerics)), values
@@ -205,6 +208,8 @@ class Packing:
         """Write the manifest, the report, and the files for an NPU's driver."""
         report = self.write_report(linked, self.folder)
         npu = self.write_npu(linked, Path())
+        for name, content in self.merged.largest.model.files.items():
+            (self.folder / name).write_bytes(content)
         manifest = self.manifest(linked, report, package.list_files(self.folder), npu)
         package.write_manifest(self.folder, manifest)
         return manifest, report

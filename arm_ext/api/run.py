@@ -26,7 +26,12 @@ _T = TypeVar("_T")
 
 
 def on_board(
-    package: Package, board: str, compute: Callable[[LoadedModel], _T], threads: int | None = None
+    package: Package,
+    board: str,
+    compute: Callable[[LoadedModel], _T],
+    threads: int | None = None,
+    *,
+    counting: bool = False,
 ) -> tuple[_T, NpuStatus | None]:
     """Load a package on a board; return the result of `compute`, and where NPU regions ran.
 
@@ -36,7 +41,10 @@ def on_board(
     """
     manifest = package.manifest
     target = manifest.target
-    with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu, threads=threads) as opened:
+    cpu = target.qemu_cpu
+    with open_board(
+        board, profile=target.profile, profile_cpu=cpu, counting=counting, threads=threads
+    ) as opened:
         opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, manifest.so_sha256, opened)
         model = opened.load(package.so, package.manifest.so_sha256)

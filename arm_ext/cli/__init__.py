@@ -43,6 +43,7 @@ _VERBS = {
     "export-payload": "Write a package's payloads for an NPU as files and C, for boards without Linux.",
     "explain": "Tell what became of a model's layers, what rewrites save, and what would help.",
     "init": "Keep what a model's file does not say, such as shapes, in a file that all commands read.",
+    "llm": "Compile language models, and generate text with them.",
     "mcp": "Serve the verbs to an agent, by the Model Context Protocol.",
     "operators": "List the operators that models of each format may have.",
     "profile": "Show what each kernel call of a model costs on a board, and what bounds it.",

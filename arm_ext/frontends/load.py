@@ -20,6 +20,7 @@ from arm_ext.common.text import shown
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of
+from arm_ext.frontends.decoder.importer import DecoderSource, is_gguf, open_decoder
 from arm_ext.frontends.onnx.fixed_inputs import fix_inputs, with_random
 from arm_ext.frontends.onnx.random import GivenSizes
 from arm_ext.frontends.onnx.state import import_onnx_states
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 _T = TypeVar("_T")
+
+Imported = ImportedModel | DecoderSource
+"""What is imported already, or needs only its shapes."""
 
 # First bytes of files that users may mistake for a supported model → the file's format, and what to do.
 _OTHERS = {
@@ -111,7 +115,7 @@ def prepared(
 
 @ending_blocks_on_error()
 def import_model(
-    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported | ImportedModel",
+    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported | Imported",
     shapes: Shapes | None = None,
     states: Mapping[str, str] | None = None,
 ) -> ImportedModel:
@@ -119,7 +123,7 @@ def import_model(
 
     Args:
         model: A path, which `trusted` may have marked, a loaded ONNX model, or an exported program of PyTorch or of
-            JAX; one that is imported already is returned as it is.
+            JAX; one that is imported already is returned as it is, and a decoder for its shapes.
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
         states: Input name → name of the output that is its next value, for `with_states` to follow; ONNX may have
             values for them.
@@ -131,6 +135,8 @@ def import_model(
     """
     if isinstance(model, ImportedModel):
         return model
+    if isinstance(model, DecoderSource):
+        return model.at(shapes or {})
     if isinstance(model, onnx.ModelProto):
         return import_onnx_states(model, shapes, states or {})
     if isinstance(model, TrustedFile):
@@ -172,6 +178,8 @@ def _no_file(path: Path) -> str:
 
 
 def _import_file(path: Path, shapes: Shapes | None, states: Mapping[str, str]) -> ImportedModel:
+    if is_gguf(path):
+        return open_decoder(path).at(shapes or {})
     if is_tflite(path):
         from arm_ext.frontends.tflite.importer import import_tflite
 

@@ -33,6 +33,7 @@ from schedules import generic
 from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 from schedules.lowering.lower import Lowered
+from schedules.numerics.routine import KERNEL
 from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps does not fuse a hand-written kernel.
@@ -110,6 +111,7 @@ def fuse_loops(
     """
     with section("hand-written kernels"):
         mod, kernels, rejected = _lower_composites(mod, choose, sizes)
+        kernels += _written(mod)
     ours = {kernel.symbol for kernel in kernels}
     # Weights that no kernel reads as integers are folded to floats, which the loops below use.
     mod = fold_constants(mod, keep=())
@@ -304,6 +306,22 @@ def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:
         return call
     new = relax.call_tir(kernel.gvar, [*call.args, *kernel.constants], call.ty)
     return with_source(new, sources_of(call))
+
+
+def _written(mod: tvm.IRModule) -> list[KernelCall]:
+    """Return a record of each function that the front end wrote as a kernel."""
+    sources, numerics = function_sources(mod), _numerics_of(mod)
+    return [
+        KernelCall(
+            symbol=symbol,
+            sources=sources[symbol],
+            kernel=str(func.attrs[KERNEL]),
+            numerics=numerics.get(symbol, "float"),
+            reason="the only kernel for this operator",
+        )
+        for symbol, func in ((gvar.name_hint, func) for gvar, func in mod.functions_items())
+        if symbol in sources and func.attrs and KERNEL in func.attrs
+    ]
 
 
 def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) -> KernelCall:

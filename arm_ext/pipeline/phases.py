@@ -39,6 +39,7 @@ from relay_passes.lengths.fix_length import simplified
 from relay_passes.memory.new_tensors import allocate_directly
 from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.memory.pointer_calls import call_by_pointers
+from relay_passes.memory.write_in_place import write_in_place
 from relay_passes.programs.control_flow import Decision, SplitModule, split
 from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import RewriteRecord
@@ -58,6 +59,7 @@ from schedules.numerics.qdq import (
     matmul_dynamic_routine,
 )
 from schedules.select import Choose, select
+from schedules.tir.emit import IN_PLACE
 
 DYNAMIC_ROUTINES = linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine
 """What `dynamic_products` makes products by."""
@@ -267,6 +269,7 @@ def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     with options.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
+        mod = write_in_place(mod, IN_PLACE)
         if options.serial:
             mod = relay_passes.serial_loops(mod)
         mod = relay_passes.inline_marked(relay_passes.hoist_workspaces(mod), list(result.offers))

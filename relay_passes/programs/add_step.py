@@ -10,6 +10,10 @@ tensor in the first entry, writes the next state to the tensor in the second, an
 
     main(x, s) { n = alloc(…); k(x, s, n); …; return y, n }    →    step(x) { k(x, first, second); …; swap; return y }
 
+A state that a kernel of `main` changes in place has one entry: `step` passes the tensor in it, and `main`
+copies the caller's tensor first. If `main` dispatches by shape, each function that it calls becomes a function like
+`step`, with the same entries, and `step` dispatches to them.
+
 Otherwise (for example, if a branch returns a state) `step` calls `main` with the tensors in the entries, and then
 stores the tensors that `main` returned.
 """
@@ -28,6 +32,8 @@ from tvm_ffi import structural_equal, structural_map
 
 from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.alias_analysis import copy_of, origins_of
+from relay_passes.memory.write_in_place import CHANGED, copying
+from relay_passes.programs.shape_dispatch import REFUSAL, VARIANTS, dispatch_by_shape
 
 STEP, RESET = "step", "reset"
 
@@ -52,11 +58,16 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
             next states. `step` returns the results before the next states, or the next states if there are no others.
         initial: The initial states, for the first step and for the first step after a reset.
     """
+    names = list(map(str, mod["main"].attrs.get(VARIANTS, ["main"])))
     if not initial:
-        return mod
+        return _keeping(mod, names)
     is_set = [_entry(f"{flag}{_TEXT}") for flag in ("\0", "\1")]
     entries = [_entry(f"{_TEXT}{k}") for k in range(len(initial))]
-    swaps = _swaps(mod["main"], len(initial))
+    found = [_swaps(mod[name], len(initial)) for name in names]
+    known = [each for each in found if each is not None]
+    # Functions that share states must agree on those that have two entries.
+    agreed = len(known) == len(found) and len({tuple(swap.index for swap in each) for each in known}) == 1
+    swaps = known[0] if agreed else None
     builder = relax.BlockBuilder(mod)
     zeros = [None if array.tobytes().strip(b"\0") else _zeros(builder, array) for array in initial]
     with builder.function(RESET, [], pure=False):
@@ -72,8 +83,21 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
         builder.emit_func_output(relax.Tuple([]))
     mod = builder.get()
     if swaps is None:
-        return _with_step(mod, entries, is_set[0])
-    return _with_own_step(mod, entries, is_set[0], swaps)
+        return _keeping(_with_step(mod, entries, is_set[0]), names)
+    steps = [STEP if name == "main" else f"{STEP}_{name}" for name in names]
+    for name, step, own in zip(names, steps, known, strict=True):
+        mod = _with_own_step(mod, (name, step), entries, is_set[0], own)
+    mod = _keeping(mod, names)
+    return mod if len(names) == 1 else dispatch_by_shape(mod, steps, str(mod["main"].attrs[REFUSAL]), STEP)
+
+
+def _keeping(mod: IRModule, names: Sequence[str]) -> IRModule:
+    """Let functions that are called with a caller's states copy those that they would change."""
+    out = mod.clone()
+    for name in names:
+        if CHANGED in mod[name].attrs:
+            out.update_func(mod.get_global_var(name), copying(mod[name]))
+    return out
 
 
 @dataclass(frozen=True)
@@ -122,8 +146,11 @@ def _result(main: relax.Function) -> Expr:
     return next((b.value for b in bindings_of(main) if b.var.same_as(result)), result)
 
 
-def _with_own_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr, swaps: Sequence[_Swap]) -> IRModule:
-    main, builder = mod["main"], relax.BlockBuilder(mod)
+def _with_own_step(
+    mod: IRModule, names: tuple[str, str], entries: Sequence[Expr], is_set: Expr, swaps: Sequence[_Swap]
+) -> IRModule:
+    """Add a function, `names[1]`, that computes a step of the function `names[0]`."""
+    main, builder = mod[names[0]], relax.BlockBuilder(mod)
     count, result = len(entries), main.body.body
     params = main.params[:-count]
     left_out = {result, *(swap.made for swap in swaps)}
@@ -158,7 +185,7 @@ def _with_own_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr, swaps: 
     step = relax.Function(
         [new[p] for p in params], relax.SeqExpr(blocks, returned), returned.ty, is_pure=False
     )
-    builder.add_func(step, STEP)
+    builder.add_func(step, names[1])
     return builder.get()
 
 
@@ -182,9 +209,12 @@ def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule
 
 def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result: Expr) -> list[Expr]:
     """Return the tensors of a result of `main`, copied if a state might share memory with the caller's tensors."""
-    origins = origins_of(main)
     is_tuple = isinstance(main.ret_ty, relax.TupleType)
-    values = [builder.emit(TupleGetItem(result, k)) for k in range(len(origins))] if is_tuple else [result]
+    count = len(main.ret_ty.fields) if is_tuple else 1
+    origins = origins_of(main)
+    if len(origins) < count:  # the result of a branch or another function
+        origins = origins * count
+    values = [builder.emit(TupleGetItem(result, k)) for k in range(count)] if is_tuple else [result]
     taken, kept = main.params[:-states], main.params[-states:]
     own: list[Expr] = []
     for k, (value, origin) in enumerate(zip(values, origins, strict=True)):

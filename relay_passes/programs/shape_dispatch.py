@@ -16,17 +16,21 @@ from tvm.relax import TensorType
 
 CHECK = "check_shapes"
 
+VARIANTS, REFUSAL = "variants", "refusal"
+"""Attributes of `main`: the names of the functions that it calls, and the message of its error."""
+
 _Fits = list[tuple[Expr, int]]
 
 
-def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
-    """Add a `main` that calls the function for the shapes of its arguments.
+def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str, symbol: str = "main") -> IRModule:
+    """Add a function that calls the function for the shapes of its arguments.
 
     Args:
-        mod: Module without a `main`.
+        mod: Module without a function of that name.
         names: Names of the functions. Their parameters and results are tensors or tuples of tensors, whose types differ
             in sizes only. No two functions have the same parameter shapes.
         refusal: Message of the error.
+        symbol: Name of the function.
     """
     functions = [mod[name] for name in names]
     params = [
@@ -47,9 +51,10 @@ def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str) -> IRMo
     body = relax.SeqExpr([first, *body.blocks], body.body)
     main = relax.Function(params, body, result, is_pure=False)
     out = builder.get()
-    symbol = GlobalVar("main")
-    relax.expr._update_type(symbol, main.ty)
-    out[symbol] = main.with_attr("global_symbol", "main").with_attr("num_input", len(params))
+    gvar = GlobalVar(symbol)
+    relax.expr._update_type(gvar, main.ty)
+    attributes = {"global_symbol": symbol, "num_input": len(params), VARIANTS: list(names), REFUSAL: refusal}
+    out[gvar] = main.with_attrs(attributes)
     return out
 
 

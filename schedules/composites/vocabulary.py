@@ -107,6 +107,9 @@ LINEAR_BLOCKS = CompositeSpec(
     epilogue=_FLOAT_EPILOGUE,
 )
 
+# Rows of a table of such weights; the data is their indices.
+GATHER_BLOCKS = CompositeSpec("arm.gather_blocks", "blocks.gather", (1, 2), ("int32",), ())
+
 # Products of data quantised at run time, per row or per tensor. The anchor takes the zero point as an operand. int16
 # weights are uint8 weights minus their zero point.
 _8_BIT = ("int8", "uint8")
@@ -313,6 +316,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     LINEAR_W8,
     LINEAR_W4,
     LINEAR_BLOCKS,
+    GATHER_BLOCKS,
     LINEAR_DYNAMIC,
     CONV2D_DYNAMIC,
     *DYNAMIC_SUMS,

@@ -23,9 +23,9 @@ from schedules.tir.emit import i64, load, store
 def exp(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit e**x."""
     near = v.minimum(v.maximum(x, activation_f32.EXP_LOW), activation_f32.EXP_HIGH)
-    scale, rest = reduced(v, near, base_e=True)
     # Not scale * rest + scale, which is NaN if scale is infinite and rest negative.
-    return scale * T.Bind(rest + v.const(1))
+    scale, rest = reduced(v, near, base_e=True, add=1.0)
+    return scale * rest
 
 
 def erf(v: Vector, x: ir.Expr) -> ir.Expr:

@@ -83,14 +83,17 @@ def _shifter(table: bool) -> float:
     return 1.5 * 2.0 ** (EXPONENT - (sve.FEXPA_FRACTION if table else 0)) + 127
 
 
-def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> tuple[ir.Var, ir.Var]:
-    """Emit 2**n and r p(r) such that b**x = 2**n (1 + r p(r)), for powers from 2**-127 to 2**128.
+def reduced(
+    v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False, add: float = 0.0
+) -> tuple[ir.Var, ir.Var]:
+    """Emit 2**n and r p(r) + `add` such that b**x = 2**n (1 + r p(r)), for powers from 2**-127 to 2**128.
 
     Args:
         v: Arithmetic on vectors.
         x: The exponent.
         base_e: Whether b is e, else 2.
         minus_one: Whether the caller subtracts 1 from the power, which requires a small relative error of r p(r).
+        add: Added to r p(r) by an FMA, on every target: LLVM would make one only where the target has it.
     """
     table = v.sve and not minus_one
     shifter = _shifter(table)
@@ -101,4 +104,5 @@ def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> 
     r = v.fma(x, v.const(LOG2_E_LOW), inside) if base_e else inside
     scale = T.Bind(sve.fexpa(v.bits(shifted))) if table else v.power(v.bits(shifted))
     coefficients: Sequence[float] = EXPM1 if minus_one else FINE if table else EXP
-    return scale, T.Bind(r * v.polynomial(r, coefficients))
+    value = v.polynomial(r, coefficients)
+    return scale, v.fma(r, value, v.const(add)) if add else T.Bind(r * value)

@@ -9,13 +9,16 @@
 
 The shift is one for all weights, such as 8 for 4-bit weights from 0 to 15, which are held as -8 to 7. With offsets, a
 weight is sw * (qw + shift) + offset, and each block adds fl(sx * (sum of qx)) * offset by a further FMA. `sw` and
-`offset` are those of the group that the block is in. Everything is binary32; the sums depend neither on the number of
-rows nor on threads, so that a text has the same logits in chunks of any size.
+`offset` are those of the group that the block is in. Rows of a table of such weights are fma(sw, qw + shift, offset).
+
+Everything is binary32. The sums depend neither on the number of rows nor on threads, so that a text has the same logits
+in chunks of any size.
 
 One scale per block is needed: the largest errors of the logits of SmolLM2-135M, relative to the largest logit, are 8 %
 with one scale per block and 66 % with one scale per row.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +33,8 @@ from schedules.tir.emit import TensorSpec, i64
 Array = npt.NDArray[Any]
 
 NAME = "blocks.linear"
+
+GATHER = "blocks.gather"
 
 BLOCK = 32
 """Elements of k that share a scale of the data."""
@@ -87,10 +92,9 @@ class BlockWeights:
     def floats(self) -> Array:
         """The weights that the integers stand for, float32 [N, K]."""
         by_k = np.arange(self.depth) // self.group
-        real = (self.integers + np.float32(self.shift)) * self.scales.astype(np.float32)[:, by_k]
-        if self.offsets is not None:
-            real = real + self.offsets.astype(np.float32)[:, by_k]
-        return np.asarray(real, np.float32)
+        scales = self.scales.astype(np.float32)[:, by_k]
+        offsets = np.float32(0) if self.offsets is None else self.offsets.astype(np.float32)[:, by_k]
+        return fma(scales, self.integers + np.float32(self.shift), np.broadcast_to(offsets, scales.shape))
 
 
 def packed(integers: Array) -> Array:
@@ -115,6 +119,24 @@ def quantized(x: Array) -> tuple[Array, Array]:
         inverse = np.where(scales >= SMALLEST_SCALE, np.float32(1) / scales, np.float32(0))
         integers = np.nan_to_num(np.rint(rows * inverse[..., None]), posinf=0, neginf=0)
     return integers.astype(np.int8), scales
+
+
+def quantized_weights(values: Array, bits: int) -> BlockWeights:
+    """Quantise float weights [N, K] in blocks of 32, with float16 scales.
+
+    8 bits are symmetric, -127 to 127. With 4 bits the element of the largest magnitude becomes -8, whatever its sign,
+    as in ggml's Q4_0.
+    """
+    depth = values.shape[1]
+    blocks = np.pad(values, ((0, 0), (0, -depth % BLOCK))).reshape(len(values), -1, BLOCK).astype(np.float32)
+    at = np.abs(blocks).argmax(2)[..., None]
+    most = np.take_along_axis(blocks, at, 2)[..., 0]
+    least, largest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if 2 * bits == _BYTE else (-LARGEST, LARGEST)
+    scales = (most / np.float32(least)).astype(np.float16)
+    real = scales.astype(np.float32)[..., None]
+    inverse = np.divide(np.float32(1), real, out=np.zeros_like(real), where=real != 0)
+    integers = np.clip(np.rint(blocks * inverse), least, largest).reshape(len(values), -1)
+    return BlockWeights.of(integers[:, :depth], scales, BLOCK, bits)
 
 
 def linear_blocks(x: Array, weights: BlockWeights) -> Array:
@@ -152,9 +174,8 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 def linear_blocks_routine(rows: int, weights: BlockWeights) -> Routine:
     """Return a routine that computes the product of data [rows, K] with the weights."""
-    constants = weights.constants
     arguments: list[TensorSpec] = [((rows, weights.depth), "float32")]
-    arguments += [(each.shape, str(each.dtype)) for each in constants]
+    arguments += [(each.shape, str(each.dtype)) for each in weights.constants]
     arguments.append(((rows, len(weights.held)), "float32"))
 
     def emit(buffers: list[tirx.Buffer]) -> None:
@@ -172,9 +193,49 @@ def linear_blocks_routine(rows: int, weights: BlockWeights) -> Routine:
                     _add_block(weights, buffers[1:-1], column, block, (integers, sizes, total))
                 T.buffer_store(y, total[i64(0)], [row, column])
 
-    parameters: dict[str, int] = {"bits": weights.bits, "group": weights.group, "shift": weights.shift}
-    made = routine_of_loops(NAME, arguments, emit, **parameters)
-    return Routine(made.func, tuple(np.asarray(c, order="C") for c in constants))
+    return _routine(NAME, weights, arguments, emit)
+
+
+def gather_blocks_routine(count: int, weights: BlockWeights) -> Routine:
+    """Return a routine that gathers rows of the weights, [N, K], as floats.
+
+    Its run-time argument is `count` indices, int32; one that is out of bounds counts as the nearest row.
+    """
+    arguments: list[TensorSpec] = [((count,), "int32")]
+    arguments += [(each.shape, str(each.dtype)) for each in weights.constants]
+    arguments.append(((count, weights.depth), "float32"))
+
+    def emit(buffers: list[tirx.Buffer]) -> None:
+        (indices, held, scales, *offsets), y = buffers[:-1], buffers[-1]
+        with T.serial(i64(0), i64(count)) as row:
+            index = T.Bind(nearest(indices[row], len(weights.held)))
+            with T.serial(i64(0), i64(weights.depth)) as k:
+                group = T.Bind(tirx.floordiv(k, weights.group))
+                integer = tirx.Cast("float32", _integer(weights, held, index, k) + weights.shift)
+                factors = [T.Bind(tirx.Cast("float32", each[index, group])) for each in (scales, *offsets)]
+                added = factors[1] if offsets else _f32(0)
+                value = tirx.call_llvm_pure_intrin("float32", "llvm.fma.f32", factors[0], integer, added)
+                T.buffer_store(y, value, [row, k])
+
+    return _routine(GATHER, weights, arguments, emit)
+
+
+def nearest(index: ir.Expr, rows: int) -> ir.Expr:
+    """Return the row nearest to an index, int64."""
+    return tirx.max(i64(0), tirx.min(tirx.Cast("int64", index), i64(rows - 1)))
+
+
+def _routine(
+    name: str, weights: BlockWeights, arguments: list[TensorSpec], emit: Callable[[list[tirx.Buffer]], None]
+) -> Routine:
+    parameters = {
+        "bits": weights.bits,
+        "depth": weights.depth,
+        "group": weights.group,
+        "shift": weights.shift,
+    }
+    made = routine_of_loops(name, arguments, emit, **parameters)
+    return Routine(made.func, tuple(np.asarray(c, order="C") for c in weights.constants))
 
 
 def _quantize(
@@ -219,12 +280,7 @@ def _add_block(
     count = BLOCK if weights.depth % BLOCK == 0 else tirx.min(i64(BLOCK), weights.depth - block * BLOCK)
     with T.serial(i64(0), count) as k:
         place = T.Bind(block * BLOCK + k)
-        if weights.bits == _BYTE:
-            weight = tirx.Cast("int32", held[column, place])
-        else:
-            byte = tirx.Cast("int32", held[column, tirx.floordiv(place, 2)])
-            # Sign-extend 4 bits without two shifts, which TVM would simplify as a product and a quotient.
-            weight = (((byte >> (4 * tirx.Cast("int32", tirx.floormod(place, 2)))) & 15) ^ 8) - 8
+        weight = _integer(weights, held, column, place)
         integer = T.Bind(integers[place])
         T.buffer_store(sums, sums[one] + integer * (weight + weights.shift), [one])
         T.buffer_store(sums, sums[i64(1)] + integer, [i64(1)])
@@ -237,6 +293,15 @@ def _add_block(
     add(tirx.Cast("float32", sums[one]), tirx.Cast("float32", scales[column, group]) * size)
     for offset in offsets:
         add(T.Bind(tirx.Cast("float32", sums[i64(1)]) * size), tirx.Cast("float32", offset[column, group]))
+
+
+def _integer(weights: BlockWeights, held: tirx.Buffer, column: ir.Expr, k: ir.Expr) -> ir.Expr:
+    """Return a weight as int32."""
+    if weights.bits == _BYTE:
+        return tirx.Cast("int32", held[column, k])
+    byte = tirx.Cast("int32", held[column, tirx.floordiv(k, 2)])
+    # Sign-extend 4 bits without two shifts, which TVM would simplify as a product and a quotient.
+    return (((byte >> (4 * tirx.Cast("int32", tirx.floormod(k, 2)))) & 15) ^ 8) - 8
 
 
 def _f32(value: float) -> tirx.FloatImm:

@@ -24,6 +24,9 @@ PRODUCT = 4
 FUSED_ALONE = 8
 """TOpPattern kOpaque: FuseOps leaves it alone."""
 
+KERNEL = "kernel"
+"""Attribute of a function that is a kernel already, and no loops to schedule: the kernel's name."""
+
 # Dtype of shapes and loop variables, as in Relax: FuseTIR requires equal buffers in the functions that it fuses.
 _INDEX = "int64"
 

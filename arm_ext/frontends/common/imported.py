@@ -100,6 +100,8 @@ class ImportedModel:
             no NPU computes; None where it is the same.
         lengths: For a model with a bounded length, `mod` for other lengths than the self-test's.
         least: The least length that the model takes.
+        files: Name → content of further files for a package, such as a tokenizer.
+        examples: Input name → a value for the self-test, where random numbers would not do.
     """
 
     mod: "tvm.IRModule"
@@ -116,6 +118,8 @@ class ImportedModel:
     for_npu: "Callable[[], ImportedModel] | None" = None
     lengths: "Mapping[int, tvm.IRModule]" = field(default_factory=dict)
     least: int = 1
+    files: "Mapping[str, bytes]" = field(default_factory=dict)
+    examples: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse names of inputs and outputs that reports cannot print."""

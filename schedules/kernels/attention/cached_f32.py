@@ -28,10 +28,10 @@ from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import threads
-from schedules.numerics.routine import FUSED_ALONE, Routine
+from schedules.numerics.routine import FUSED_ALONE, KERNEL, Routine
 from schedules.tir.emit import IN_PLACE, TensorSpec, converted, i64, kernel_function, load, splat, store
 
-NAME = "float.cached_attention"
+NUMERICS, NAME = "float.cached_attention", "cached_f32"
 
 PLACES = 8
 """Positions of a block of keys."""
@@ -115,7 +115,7 @@ def cached_attention_routine(layer: CachedAttention) -> Routine:
         threads.each_part(layer.rows, layer.groups, parallel, emitter.attend)
     assert function.prim_func is not None
     func = function.prim_func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
-    return Routine(func.with_attrs({"numerics": NAME, IN_PLACE: pairs}))
+    return Routine(func.with_attrs({"numerics": NUMERICS, KERNEL: NAME, IN_PLACE: pairs}))
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ EXP_LOW, EXP_HIGH = -88.0, 128 * math.log(2)
 
 def one_plus_exp(v: Vector, x: ir.Expr) -> ir.Var:
     """Emit 1 + exp(x) for any x."""
-    scale, rest = reduced(v, v.minimum(v.maximum(x, EXP_LOW), EXP_HIGH), base_e=True)
-    return v.fma(scale, rest + v.const(1), v.const(1))
+    scale, rest = reduced(v, v.minimum(v.maximum(x, EXP_LOW), EXP_HIGH), base_e=True, add=1.0)
+    return v.fma(scale, rest, v.const(1))
 
 
 def sigmoid(v: Vector, x: ir.Expr) -> ir.Expr:

@@ -27,7 +27,7 @@ from schedules.intrinsics.narrow import fma, scvtf
 from schedules.intrinsics.opaque import opaque_offset, opaque_view, opaques
 from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import LANES
-from schedules.intrinsics.vector import combine, high, low
+from schedules.intrinsics.vector import combine, high, lanes_of, low
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
@@ -48,6 +48,9 @@ VECTORS = COLUMNS // LANES
 TILE = 3
 """Most rows of a register tile: 12 float totals, 3 integer sums, 6 registers of data, 2 of weights, 4 of scales."""
 
+UNROLL = 2
+"""Blocks of one iteration for a single row, where increments of addresses are 6 % of the instructions."""
+
 _BYTES = 16
 """Bytes of a register, and k of half a block."""
 
@@ -56,6 +59,8 @@ _FOUR, _EIGHT = 4, 8
 
 QUANTIZING = 62
 """Instructions that quantise a block: 8 loads, |x|, products and conversions, 15 for the maximum, 12 for the scale."""
+
+_ATTRIBUTES = ("bits", "depth", "group", "shift")
 
 Instruction = Literal["sdot", "smull", "vector"]
 
@@ -80,7 +85,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class Layer:
     """A product of blocks.
 
     Attributes:
@@ -129,29 +134,27 @@ class _Layer:
         return COLUMNS * BLOCK * self.bits // 8
 
 
-def _read(workload: Workload) -> _Layer | Diagnostic:
+def _read(workload: Workload) -> Layer | Diagnostic:
     if workload.composite != COMPOSITE:
         reason = "composite is no product of weights and data quantised in blocks"
         return declined(NAME, reason, COMPOSITE, workload.composite, unfit=True)
-    x, _, scales, *offsets = workload.operands
+    return layer_of(NAME, workload, math.prod(workload.operands[0].shape[:-1]))
+
+
+def layer_of(kernel: str, workload: Workload, rows: int) -> Layer | Diagnostic:
+    """Return the layer of a workload whose operands from the second on are weights, scales and perhaps offsets."""
+    _, held, scales, *offsets = workload.operands
     if any(operand.kind != "constant" for operand in workload.operands[1:]):
-        return declined(NAME, "weights are not constant", "constant", "computed at run time")
-    if 0 in x.shape or 0 in workload.output_shape:
-        return declined(NAME, "a dimension is 0", "1 or more", str(x.shape))
-    attributes = dict(workload.attributes)
-    group, depth = int(attributes["group"]), x.shape[-1]
+        return declined(kernel, "weights are not constant", "constant", "computed at run time")
+    attributes = {name: int(value) for name, value in workload.attributes if name in _ATTRIBUTES}
+    group, depth, columns = attributes["group"], attributes["depth"], held.shape[0]
+    if 0 in (rows, depth, columns):
+        return declined(kernel, "a dimension is 0", "1 or more", str((rows, depth, columns)))
     if group % BLOCK and group < depth:
-        return declined(NAME, "a group is no multiple of a block", str(BLOCK), str(group))
-    return _Layer(
-        math.prod(x.shape[:-1]),
-        depth,
-        workload.output_shape[-1],
-        int(attributes["bits"]),
-        max(group, BLOCK) if group < depth else -(-depth // BLOCK) * BLOCK,
-        scales.dtype,
-        bool(offsets),
-        int(attributes["shift"]),
-    )
+        return declined(kernel, "a group is no multiple of a block", str(BLOCK), str(group))
+    group = max(group, BLOCK) if group < depth else -(-depth // BLOCK) * BLOCK
+    bits, shift = attributes["bits"], attributes["shift"]
+    return Layer(rows, depth, columns, bits, group, scales.dtype, bool(offsets), shift)
 
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
@@ -185,7 +188,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     return _cost(taken(_read(workload), workload), params).cycles(core)
 
 
-def _cost(layer: _Layer, params: Params) -> Cost:
+def _cost(layer: Layer, params: Params) -> Cost:
     widens_first = layer.rows > params.rows and layer.bits == _FOUR
     packed = layer.bits == _FOUR and not widens_first
     products = 1.0 if params.dot == "sdot" else 2.4
@@ -208,6 +211,16 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     """Return weights and scales in panels, then the offsets in panels and the bias, if there are any."""
     layer = taken(_read(workload), workload)
     held, scales, *offsets = (constants[operand.index] for operand in workload.operands[1:])
+    bias = workload.step("bias")
+    by_column = [] if bias is None or bias.operand is None else [constants[bias.operand.index]]
+    return (
+        *packed(layer, held, (scales, *offsets)),
+        *(_by_panel(layer, each.astype(np.float32).reshape(-1, 1)) for each in by_column),
+    )
+
+
+def packed(layer: Layer, held: Array, by_group: Sequence[Array]) -> tuple[Array, ...]:
+    """Return weights [columns, bytes of K], and scales and offsets [columns, groups], in panels, flat."""
     integers = unpacked(held, layer.depth) if layer.bits == _FOUR else held
     padded = np.zeros((layer.panels * COLUMNS, layer.blocks * BLOCK), np.int8)
     padded[: layer.columns, : layer.depth] = integers
@@ -216,16 +229,10 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     ordered = split.transpose(0, 3, 1, 5, 4, 2, 6)
     if layer.bits == _FOUR:
         ordered = (ordered[:, :, :, :, 0] & 15) | (ordered[:, :, :, :, 1] << 4)
-    bias = workload.step("bias")
-    by_column = [] if bias is None or bias.operand is None else [constants[bias.operand.index]]
-    return (
-        np.ascontiguousarray(ordered).ravel(),
-        *(_by_panel(layer, each) for each in (scales, *offsets)),
-        *(_by_panel(layer, each.astype(np.float32).reshape(-1, 1)) for each in by_column),
-    )
+    return np.ascontiguousarray(ordered).ravel(), *(_by_panel(layer, each) for each in by_group)
 
 
-def _by_panel(layer: _Layer, values: Array) -> Array:
+def _by_panel(layer: Layer, values: Array) -> Array:
     """Return [columns, groups] as [panel, group, column], flat."""
     padded = np.zeros((layer.panels * COLUMNS, values.shape[1]), values.dtype)
     padded[: layer.columns] = values
@@ -274,7 +281,7 @@ class _Data:
     facts: int
 
 
-def _quantized(layer: _Layer, x: tirx.Buffer, parallel: bool) -> _Data:
+def _quantized(layer: Layer, x: tirx.Buffer, parallel: bool) -> _Data:
     """Emit the quantisation of all rows."""
     blocks = layer.rows * layer.blocks
     facts = LANES if layer.offsets or layer.shift else 1
@@ -342,7 +349,7 @@ class _Panels:
     """The loop over panels, with what it reads and writes."""
 
     workload: Workload
-    layer: _Layer
+    layer: Layer
     params: Params
     data: _Data
     weights: tirx.Buffer
@@ -414,15 +421,20 @@ class _Panels:
             vectors = [converted(T.Bind(half(each)), "float32") for each in held for half in (low, high)]
             return [vectors[v::VECTORS] for v in range(VECTORS)]
 
+        if count == 1:
+            step = UNROLL if rows.count == 1 else 1
+            with T.serial(i64(0), i64(layer.blocks // step)) as part:
+                for index in range(step):
+                    block = T.Bind(part * step + index)
+                    self._block(rows, weights, bits, block, of_group(block), acc)
+            for rest in range(layer.blocks - layer.blocks % step, layer.blocks):
+                self._block(rows, weights, bits, i64(rest), of_group(i64(rest)), acc)
+            return acc
         with T.serial(i64(0), i64(layer.groups)) as group:
-            if count == 1:
-                self._block(rows, weights, bits, group, of_group(group), acc)
-                return acc
             first, held = T.Bind(group * count), of_group(group)
             whole = layer.blocks % count == 0
-            with T.serial(
-                i64(0), i64(count) if whole else tirx.min(i64(count), layer.blocks - first)
-            ) as inner:
+            last = i64(count) if whole else tirx.min(i64(count), layer.blocks - first)
+            with T.serial(i64(0), last) as inner:
                 self._block(rows, weights, bits, T.Bind(first + inner), held, acc)
         return acc
 
@@ -443,7 +455,7 @@ class _Panels:
             start = opaque_offset(start)
         for v in range(VECTORS):
             dots = dot(data, _parts(weights, start + v * step, bits), start_of)
-            if rows.count > 1 and self.params.dot != "vector":
+            if self.params.dot != "vector":
                 # Else LLVM multiplies all vectors of columns at once, and spills.
                 dots = [*dots[:-1], T.Bind(pinned(dots[-1]))]
             scale, *offset = by_vector[v]
@@ -562,14 +574,20 @@ def _by_smull(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) ->
 
 def _by_vectors(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) -> list[ir.Expr]:
     """Emit the same with operations on vectors that every target has."""
-    totals: list[ir.Expr] = [_zeros("int32x16") for _ in data]
+
+    def pairs(x: ir.Expr) -> ir.Expr:
+        """Emit the sums of neighbouring lanes; after a product of 16-bit lanes LLVM selects PMADDWD."""
+        lanes = lanes_of(x)
+        even, odd = (tirx.Shuffle([x], list(range(first, lanes, 2))) for first in range(2))
+        return T.Bind(even + odd)
+
+    totals: list[ir.Expr] = [_zeros("int32x8") for _ in data]
     for four, half, weights in parts:
-        wide = T.Bind(tirx.Cast("int16x16", weights))
+        wide = T.Bind(tirx.Cast("int32x16", T.Bind(tirx.Cast("int16x16", weights))))
         for r, row in enumerate(data):
-            product = T.Bind(wide * tirx.Cast("int16x16", sdot.splat_word(row[half], four)))
-            totals[r] = T.Bind(totals[r] + tirx.Cast("int32x16", product))
-    sums = [[T.Bind(tirx.Shuffle([t], list(range(k, 16, 4)))) for k in range(4)] for t in totals]
-    return [T.Bind((a + b) + (c + d) + start) for (a, b, c, d), start in zip(sums, starts, strict=True)]
+            k = T.Bind(tirx.Cast("int16x16", sdot.splat_word(row[half], four)))
+            totals[r] = T.Bind(totals[r] + pairs(T.Bind(wide * tirx.Cast("int32x16", k))))
+    return [T.Bind(pairs(total) + start) for total, start in zip(totals, starts, strict=True)]
 
 
 _DOTS: dict[Instruction, Callable[[list[list[ir.Expr]], Parts, list[ir.Expr]], list[ir.Expr]]] = {

@@ -27,6 +27,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import float_data, threads, tiling
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
@@ -140,7 +141,11 @@ def _statistics(source: tirx.Buffer, start: ir.Expr, rows: NormRows) -> tuple[ir
         return fma(left, left, part)
 
     squares = row_vectors.total(row_vectors.reduced(rows.length, 0, squared, _sum, apart=row_vectors.PARTS))
-    variance = tirx.Div(squares, length) + tirx.FloatImm("float32", rows.epsilon)
+    # TVM turns the division into a product; LLVM would merge product and sum only where the target has an FMA.
+    scalar_fma = Vector(1).fma
+    variance = scalar_fma(
+        squares, tirx.FloatImm("float32", 1 / rows.length), tirx.FloatImm("float32", rows.epsilon)
+    )
     return mean, T.Bind(tirx.Div(tirx.FloatImm("float32", 1.0), tirx.sqrt(variance)))
 
 
@@ -177,6 +182,7 @@ _KERNEL = RowKernel(
     lambda workload: float_data.named(COMPOSITES[workload.composite], workload),
     lambda _: Params(),
     _cycles,
+    portable=True,
 )
 matches, default, candidates, estimate = (
     _KERNEL.matches,

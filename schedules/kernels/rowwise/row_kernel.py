@@ -49,6 +49,7 @@ class RowKernel(Generic[R, P]):
         what: Returns a description of a workload's computation, for reports.
         serial: Returns the parameters for a core and one thread.
         cycles: Estimates one call on one core with all loads in L1.
+        portable: Whether vectors of any instruction set do, such as those of the machine that compiles.
     """
 
     name: str
@@ -56,11 +57,12 @@ class RowKernel(Generic[R, P]):
     what: Callable[[Workload], str]
     serial: Callable[[Core], P]
     cycles: Callable[[Workload, R, P, Core], float]
+    portable: bool = False
 
     def matches(self, workload: Workload, core: Core) -> KernelMatch | Diagnostic:
-        """Accept the workloads that can be parsed, on cores with NEON."""
+        """Accept the workloads that can be parsed, on cores with NEON, or without if the kernel is portable."""
         rows = self.read(workload)
-        if not core.neon:
+        if not (core.neon or self.portable):
             return missing_feature(self.name, "neon", core)
         if isinstance(rows, Diagnostic):
             return rows

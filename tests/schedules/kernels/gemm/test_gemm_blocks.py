@@ -81,7 +81,9 @@ def test_matches_says_what_it_saw():
     answer = kernel.matches(linear(7, 31, 9), CORE)
     assert isinstance(answer, Diagnostic)
     assert answer.unfit
-    groups = replace(case.workload, attributes=(("bits", "4"), ("group", "16"), ("shift", "0")))
+    groups = replace(
+        case.workload, attributes=(("bits", "4"), ("depth", "64"), ("group", "16"), ("shift", "0"))
+    )
     answer = kernel.matches(groups, CORE)
     assert isinstance(answer, Diagnostic)
     assert "no multiple" in answer.reason

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a decoder before its weights are read, under the same names for all formats."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.common.errors import UsageError
+from schedules.numerics.blocks import BlockWeights, quantized_weights
+
+Array = npt.NDArray[Any]
+
+Matrix = BlockWeights | Array
+"""Weights of a linear layer, [columns, K]; an array is float32."""
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes and kinds of layers of a decoder.
+
+    Attributes:
+        architecture: Its name in the source, such as "llama".
+        vocabulary: Number of tokens.
+        hidden: Elements of a hidden state.
+        layers: Number of layers.
+        heads: Query heads.
+        groups: Heads of keys and values.
+        size: Elements of a head.
+        inner: Elements between the two linear layers of a feed-forward layer.
+        epsilon: Of all RMS norms.
+        context: Tokens that the model was trained for.
+        base: Base of the rotations' frequencies.
+        factors: Divisors of the frequencies, one for each pair of elements of a head; none if empty.
+        activation: Of the feed-forward gate, "silu" or "gelu_tanh".
+        window: Tokens that a layer with a window sees; 0 if all layers see all.
+        windowed: Whether each layer has the window; empty if none has.
+        local_base: Base of the frequencies of layers with the window; 0 if it is `base`.
+        unrotated: Layers whose queries and keys are not rotated.
+        embedding_scale: Factor of embeddings.
+        query_scale: Factor of scores; by default 1 / sqrt(size).
+        end: Tokens that end a text.
+    """
+
+    architecture: str
+    vocabulary: int
+    hidden: int
+    layers: int
+    heads: int
+    groups: int
+    size: int
+    inner: int
+    epsilon: float
+    context: int
+    base: float = 10_000.0
+    factors: tuple[float, ...] = ()
+    activation: str = "silu"
+    window: int = 0
+    windowed: tuple[bool, ...] = ()
+    local_base: float = 0.0
+    unrotated: frozenset[int] = frozenset()
+    embedding_scale: float = 1.0
+    query_scale: float = 0.0
+    end: tuple[int, ...] = ()
+
+    @property
+    def scale(self) -> float:
+        """Factor of scores."""
+        return self.query_scale or 1 / math.sqrt(self.size)
+
+    def window_of(self, layer: int) -> int:
+        """Return the number of tokens that a layer sees; 0 for all."""
+        return self.window if self.windowed and self.windowed[layer] else 0
+
+    def table(self, layer: int, capacity: int) -> Array:
+        """Return cosines and sines of all positions, float32 [capacity, 2, size / 2].
+
+        The frequency of pair i is base**(-2 i / size), divided by its factor (Su et al., RoFormer, 2021).
+        """
+        local = self.window_of(layer) and self.local_base
+        frequencies = (self.local_base if local else self.base) ** -(np.arange(0, self.size, 2) / self.size)
+        if self.factors and not local:
+            frequencies = frequencies / np.array(self.factors)
+        angles = np.arange(capacity)[:, None] * frequencies
+        return np.asarray(np.stack([np.cos(angles), np.sin(angles)], 1), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """A decoder with its weights.
+
+    Attributes:
+        config: Sizes.
+        name: Short name, from the file.
+        format: "gguf" or "safetensors".
+        sha256: SHA-256 of the file or files.
+        matrices: Name → weights [columns, K]: "embedding", "head" unless it is the embedding, and for each layer
+            "N.q", "N.k", "N.v", "N.o", "N.gate", "N.up" and "N.down".
+        vectors: Name → float32 array: "norm", for each layer "N.attention_norm" and "N.feed_forward_norm", and if the
+            architecture has them "N.q_norm", "N.k_norm", "N.attention_output_norm", "N.feed_forward_output_norm" and
+            the biases "N.q.bias", "N.k.bias" and "N.v.bias".
+        sources: Name of a matrix or vector → its name in the source.
+        fields: Fields of the file that its tokenizer is made from.
+        notes: What was converted, and its error, as sentences.
+    """
+
+    config: DecoderConfig
+    name: str
+    format: str
+    sha256: str
+    matrices: Mapping[str, Matrix]
+    vectors: Mapping[str, Array]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> Matrix:
+        """Weights of the last linear layer."""
+        return self.matrices.get("head", self.matrices["embedding"])
+
+
+BITS = {"int4": 4, "int8": 8}
+"""Weights that `quantized` makes → their bits."""
+
+
+def quantized(decoder: Decoder, weights: str) -> Decoder:
+    """Return the decoder with weights in blocks of 32.
+
+    Embeddings and the last layer get 8 bits; matrices that have as few bits as asked for without offsets stay.
+
+    Raises:
+        UsageError: The weights are of another kind.
+    """
+    if weights not in BITS:
+        raise UsageError(f"--quantize-weights {weights}: it is {' or '.join(BITS)}")
+    matrices: dict[str, Matrix] = {}
+    for name, matrix in decoder.matrices.items():
+        bits = 8 if name in ("embedding", "head") else BITS[weights]
+        fits = isinstance(matrix, BlockWeights) and matrix.bits <= bits and matrix.offsets is None
+        matrices[name] = matrix if fits else quantized_weights(floats(matrix), bits)
+    return replace(decoder, matrices=matrices)
+
+
+def floats(matrix: Matrix) -> Array:
+    """Return a matrix as float32 [columns, K]."""
+    return matrix.floats if isinstance(matrix, BlockWeights) else matrix
+
+
+def joined(parts: "list[Matrix]") -> Matrix | None:
+    """Return matrices of one kind as one matrix, their columns side by side; None if their kinds differ."""
+    first = parts[0]
+    if not isinstance(first, BlockWeights):
+        arrays = [part for part in parts if not isinstance(part, BlockWeights)]
+        return np.concatenate(arrays) if len(arrays) == len(parts) else None
+    blocks = [part for part in parts if isinstance(part, BlockWeights) and _kind(part) == _kind(first)]
+    if len(blocks) < len(parts):
+        return None
+    offsets = [part.offsets for part in blocks if part.offsets is not None]
+    return BlockWeights(
+        np.concatenate([part.held for part in blocks]),
+        np.concatenate([part.scales for part in blocks]),
+        np.concatenate(offsets) if offsets else None,
+        first.depth,
+        first.bits,
+        first.group,
+        first.shift,
+    )
+
+
+def _kind(part: BlockWeights) -> tuple[object, ...]:
+    return part.depth, part.bits, part.group, part.shift, part.scales.dtype, part.offsets is None
