@@ -27,7 +27,7 @@ LAYERS = {
         ("report",),
         ("quantization",),
         ("pipeline",),
-        ("clibrary", "shapes"),
+        ("clibrary", "llm", "shapes"),
         ("ethosu",),
         ("tune",),
         ("api",),

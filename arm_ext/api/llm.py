@@ -41,7 +41,7 @@ def compile_llm(
     """Compile a language model into a package that `run_llm` generates text with.
 
     Args:
-        model: A GGUF file.
+        model: A GGUF file, or a Hugging Face folder: config.json, safetensors files, tokenizer.json.
         target: Name of a profile.
         output: The package folder.
         context: Most tokens of a prompt with its answer; by default what the model was trained for, at most 2,048.

@@ -12,7 +12,7 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.options import board_option, target_option, threads_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
-from arm_ext.package.text import TextRecord
+from arm_ext.frontends.decoder.text import TextRecord
 
 if TYPE_CHECKING:
     from arm_ext.api.llm import LlmResult
@@ -79,7 +79,7 @@ def llm() -> None:
     "--force", is_flag=True, help="Write the package even if the folder has other files, which stay."
 )
 def compile_(model: Path, target: str, output: Path | None, **given: Any) -> None:
-    """Compile MODEL, a GGUF file, into a package that `arm-ext llm run` generates text with."""
+    """Compile MODEL, a GGUF file or a Hugging Face folder, into a package for `arm-ext llm run`."""
     load_tvm()
     from arm_ext.api.compile import STEPS
     from arm_ext.api.llm import compile_llm
@@ -97,7 +97,7 @@ def compile_(model: Path, target: str, output: Path | None, **given: Any) -> Non
 
 
 def _context(result: Any) -> int:
-    from arm_ext.package.text import LLM
+    from arm_ext.frontends.decoder.text import LLM
 
     return TextRecord.model_validate_json(result.package.read(LLM)).context
 

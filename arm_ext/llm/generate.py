@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.common.errors import EnvError, UsageError
+from arm_ext.frontends.decoder.text import LLM, TOKENIZER, TextRecord
 from arm_ext.frontends.load import loading
 from arm_ext.llm.sampling import Sampling
 from arm_ext.package import Package
-from arm_ext.package.text import LLM, TOKENIZER, TextRecord
 
 Step = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 """Appends tokens, int32, to the states of a decoder; returns the logits after the last one."""

@@ -93,10 +93,10 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
 
 def _keeping(mod: IRModule, names: Sequence[str]) -> IRModule:
     """Let functions that are called with a caller's states copy those that they would change."""
-    out = mod.clone()
-    for name in names:
-        if CHANGED in mod[name].attrs:
-            out.update_func(mod.get_global_var(name), copying(mod[name]))
+    changed = [name for name in names if CHANGED in mod[name].attrs]
+    out = mod.clone() if changed else mod
+    for name in changed:
+        out.update_func(mod.get_global_var(name), copying(mod[name]))
     return out
 
 

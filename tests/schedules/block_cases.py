@@ -9,7 +9,7 @@ import numpy as np
 from tvm import tirx
 
 from schedules.composites.workload import Operand, Workload
-from schedules.kernels.gemm import gemm_blocks
+from schedules.kernels.gemm import gather_blocks, gemm_blocks
 from schedules.numerics.blocks import BlockWeights, linear_blocks
 from tests.schedules.programs import Array, linear
 
@@ -80,3 +80,31 @@ class Case:
         """For `programs.model_so`."""
         arguments = [*self.inputs, *gemm_blocks.pack(self.workload, params, self.constants)]
         return gemm_blocks.build(self.workload, params), arguments, self.workload.output_shape, "float32"
+
+
+def gathered(case: Case, count: int) -> Workload:
+    """A workload that gathers `count` rows of a case's weights."""
+    ids = Operand((count,), "int32", "input", 0)
+    return replace(
+        case.workload,
+        composite=gather_blocks.COMPOSITE,
+        operands=(ids, *case.workload.operands[1:]),
+        epilogue=(),
+        output_shape=(count, case.weights.depth),
+    )
+
+
+class Gather:
+    """Rows of a case's weights, some indices of which are out of bounds."""
+
+    def __init__(self, case: Case) -> None:
+        rows = len(case.weights.held)
+        self.inputs = [np.array([0, 5, rows - 1, 17, -3, rows], np.int32)]
+        self.constants = list(case.weights.constants)
+        self.workload = gathered(case, len(self.inputs[0]))
+        self.expected = case.weights.floats[np.clip(self.inputs[0], 0, rows - 1)]
+
+    def call(self, params: Any) -> tuple[tirx.PrimFunc, list[Array], tuple[int, ...], str]:
+        """For `programs.model_so`."""
+        arguments = [*self.inputs, *gather_blocks.pack(self.workload, params, self.constants)]
+        return gather_blocks.build(self.workload, params), arguments, self.workload.output_shape, "float32"

@@ -15,7 +15,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.package.text import LLM, TOKENIZER, TextRecord
+from arm_ext.frontends.decoder.text import LLM, TOKENIZER, TextRecord
 
 _NORMAL, _CONTROL, _USER = 1, 3, 4
 """Types of tokens: of text, special, and added by the model's authors."""

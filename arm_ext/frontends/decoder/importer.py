@@ -8,10 +8,10 @@ from pathlib import Path
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
+from arm_ext.frontends.decoder import folder, gguf_tokenizer
 from arm_ext.frontends.decoder.build import IDS, build
 from arm_ext.frontends.decoder.config import Decoder, quantized
 from arm_ext.frontends.decoder.gguf import MAGIC, import_gguf
-from arm_ext.frontends.decoder.gguf_tokenizer import text_files
 from schedules.kernels.attention.cached_f32 import PLACES
 
 CACHES = ("float16", "float32")
@@ -75,7 +75,7 @@ def open_decoder(
     """Read a decoder from a file.
 
     Args:
-        path: A GGUF file.
+        path: A GGUF file, or a Hugging Face folder.
         capacity: Positions of the caches; by default those that the model was trained for, at most
             `LARGEST_CAPACITY`.
         cache: Dtype of the caches.
@@ -84,7 +84,9 @@ def open_decoder(
     Raises:
         UsageError, ModelError: As `import_gguf`; or the capacity is impossible, or more than the model was trained for.
     """
-    decoder = import_gguf(path)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    decoder = folder.import_folder(path) if path.is_dir() else import_gguf(path)
     if weights is not None:
         decoder = quantized(decoder, weights)
     trained = decoder.config.context
@@ -94,5 +96,7 @@ def open_decoder(
         )
     largest = min(trained, LARGEST_CAPACITY)
     source = DecoderSource(decoder, capacity or largest - largest % PLACES, cache)
-    files = text_files(path, decoder.fields, source.capacity, decoder.config.end)
-    return replace(source, files=files)
+    end = decoder.config.end
+    if path.is_dir():
+        return replace(source, files=folder.text_files(path, source.capacity, end))
+    return replace(source, files=gguf_tokenizer.text_files(path, decoder.fields, source.capacity, end))

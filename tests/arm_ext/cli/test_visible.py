@@ -108,7 +108,7 @@ def test_options_and_paths(verb: str):
     code, text = on_terminal(verb, f"--{EVIL.replace(chr(10), '')}")
     assert code == 2
     assert "\x1b" not in text
-    if verb in ("cache", "db", "doctor", "operators", "targets", "board"):
+    if verb in ("cache", "db", "doctor", "llm", "operators", "targets", "board"):
         return  # they take no path first
     code, text = on_terminal(verb, f"{EVIL}.onnx")
     assert code == 2

@@ -21,7 +21,7 @@ def test_names_are_unique_and_operators_exist():
         for op in (spec.anchor, *steps):
             # What a numerics defines is no operator.
             assert (
-                op.startswith(("qdq.", "tosa.", "float.", "dynamic.", "integer."))
+                op.startswith(("blocks.", "qdq.", "tosa.", "float.", "dynamic.", "integer."))
                 or tvm.ir.Op.get(op).name == op
             )
 

@@ -13,7 +13,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.select import kernel_named
 from tests.schedules import dynamic_cases, float_cases
-from tests.schedules.block_cases import Case
+from tests.schedules.block_cases import Case, gathered
 from tests.schedules.float_cases import conv2d
 from tests.schedules.grouped_cases import grouped
 from tests.schedules.half_cases import halved, weight_only
@@ -120,6 +120,7 @@ HOT = (
     Hot("gemm_w8", lambda: weight_only(linear(256, 256, 256, ("bias",)), "float32"), 0.82),
     Hot("gemm_w4", lambda: grouped(256, 256, 256, 32, ("bias",)), 0.82),
     Hot("gemm_blocks", lambda: Case(32, 256, 256).workload, 0.53),
+    Hot("gather_blocks", lambda: gathered(Case(1, 256, 256), 8), 0.1),
     Hot(
         "winograd_f32", lambda: conv2d((1, 28, 28, 128), 128, (3, 3), ("bias", "relu"), padding=AROUND), 0.85
     ),

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders from Hugging Face folders: config.json, safetensors files, tokenizer.json.
+
+Every field of config.json is read here, is known not to change what is computed, or is refused by name; and so is
+every tensor. Source: transformers' configuration and modelling files of these architectures.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.text import shown
+from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix
+from arm_ext.frontends.decoder.safetensors import TensorFiles, files_of
+from arm_ext.frontends.decoder.text import LLM, TOKENIZER, TextRecord
+
+CONFIG = "config.json"
+
+_LARGEST_JSON = 1 << 26
+"""Most bytes of a JSON file; tokenizers of 256,000 tokens have 20 MB."""
+
+_WITHOUT_EFFECT = frozenset(
+    [
+        "_name_or_path",
+        "_attn_implementation",
+        "_attn_implementation_autoset",
+        "architectures",
+        "attention_dropout",
+        "auto_map",
+        "bos_token_id",
+        "cache_implementation",
+        "chunk_size_feed_forward",
+        "decoder_start_token_id",
+        "dtype",
+        "eos_token_id",
+        "finetuning_task",
+        "gradient_checkpointing",
+        "id2label",
+        "initializer_range",
+        "is_decoder",
+        "is_encoder_decoder",
+        "is_llama_config",
+        "label2id",
+        "max_window_layers",
+        "model_type",
+        "output_attentions",
+        "output_hidden_states",
+        "pad_token_id",
+        "pretraining_tp",
+        "problem_type",
+        "return_dict",
+        "rope_interleaved",
+        "tie_word_embeddings",
+        "torch_dtype",
+        "transformers.js_config",
+        "transformers_version",
+        "unk_token_id",
+        "use_cache",
+        "use_sliding_window",
+        "vocab_size",
+    ]
+)
+_NEUTRAL: dict[str, tuple[object, ...]] = {
+    "attention_bias": (False, None),
+    "mlp_bias": (False, None),
+    "attn_logit_softcapping": (None,),
+    "final_logit_softcapping": (None,),
+    "use_bidirectional_attention": (False, None),
+    "partial_rotary_factor": (1.0, 1, None),
+    "no_rope_layer_interval": (4, None),
+    "sliding_window_pattern": (6, None),
+    "_sliding_window_pattern": (6, None),
+}
+"""Fields that are supported with these values alone."""
+
+_TENSORS = {
+    "attention_norm": "input_layernorm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "feed_forward_norm": "post_attention_layernorm",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}
+_HEAD_NORMS = {"q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm"}
+_GEMMA_NORMS = {
+    "attention_output_norm": "post_attention_layernorm",
+    "feed_forward_norm": "pre_feedforward_layernorm",
+    "feed_forward_output_norm": "post_feedforward_layernorm",
+}
+_ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """What an architecture has beside the layers that all have: tensors, biases, and 1 added to its norms."""
+
+    tensors: Mapping[str, str]
+    biases: bool = False
+    added: float = 0.0
+    change: "Callable[[DecoderConfig, _Config], DecoderConfig]" = lambda config, _: config
+
+
+class _Config:
+    """config.json, which notes the fields that were read."""
+
+    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
+        self.path, self.values = path, values
+        self.read: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field, or the default where it is missing or null."""
+        self.read.add(name)
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a number."""
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise UsageError(f"{self.path}: the field {name} is {shown(str(value))}, which is no such number")
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return a whole number of at least 1."""
+        value = self.number(name, default)
+        if value != int(value) or not 1 <= value < 1 << 31:
+            raise UsageError(f"{self.path}: the field {name} is {value}; it is a whole number from 1 on")
+        return int(value)
+
+
+def _qwen(config: DecoderConfig, fields: _Config) -> DecoderConfig:
+    if fields.get("use_sliding_window", False):
+        raise ModelError(f"{fields.path}: use_sliding_window is unsupported")
+    fields.read |= {"sliding_window", "layer_types"}
+    return config
+
+
+def _mistral(config: DecoderConfig, fields: _Config) -> DecoderConfig:
+    window = fields.get("sliding_window")
+    if window is None:
+        return config
+    return replace(config, window=fields.integer("sliding_window"), windowed=(True,) * config.layers)
+
+
+def _smollm3(config: DecoderConfig, fields: _Config) -> DecoderConfig:
+    kinds = fields.get("no_rope_layers") or [(layer + 1) % 4 for layer in range(config.layers)]
+    fields.read |= {"sliding_window", "layer_types"}
+    if fields.get("use_sliding_window", False):
+        raise ModelError(f"{fields.path}: use_sliding_window is unsupported")
+    if len(kinds) != config.layers:
+        raise UsageError(f"{fields.path}: no_rope_layers has {len(kinds)} entries for {config.layers} layers")
+    return replace(config, unrotated=frozenset(layer for layer, rotates in enumerate(kinds) if not rotates))
+
+
+def _gemma3(config: DecoderConfig, fields: _Config) -> DecoderConfig:
+    kinds = fields.get("layer_types") or [
+        "sliding_attention" if (layer + 1) % 6 else "full_attention" for layer in range(config.layers)
+    ]
+    if len(kinds) != config.layers or not set(kinds) <= {"sliding_attention", "full_attention"}:
+        raise ModelError(f"{fields.path}: the field layer_types is {shown(str(kinds))}, which is unsupported")
+    local = _rotation(fields, "sliding_attention").get("rope_theta") or fields.get(
+        "rope_local_base_freq", 10_000.0
+    )
+    return replace(
+        config,
+        window=fields.integer("sliding_window", 4096),
+        windowed=tuple(kind == "sliding_attention" for kind in kinds),
+        local_base=float(local),
+        embedding_scale=float(np.float32(math.sqrt(config.hidden))),
+        query_scale=fields.number("query_pre_attn_scalar", config.size) ** -0.5,
+    )
+
+
+_ARCHITECTURES = {
+    "llama": _Architecture(_TENSORS),
+    "mistral": _Architecture(_TENSORS, change=_mistral),
+    "smollm3": _Architecture(_TENSORS, change=_smollm3),
+    "qwen2": _Architecture(_TENSORS, biases=True, change=_qwen),
+    "qwen3": _Architecture(_TENSORS | _HEAD_NORMS, change=_qwen),
+    "gemma3_text": _Architecture(_TENSORS | _HEAD_NORMS | _GEMMA_NORMS, added=1.0, change=_gemma3),
+}
+
+
+def import_folder(folder: Path) -> Decoder:
+    """Read a decoder from a folder.
+
+    Raises:
+        UsageError: A file is missing or damaged, or a tensor has another shape than the config says.
+        ModelError: The architecture, a field or a tensor is unsupported.
+    """
+    fields = _Config(folder / CONFIG, read_json(folder / CONFIG))
+    kind = fields.get("model_type")
+    if kind not in _ARCHITECTURES:
+        raise ModelError(
+            f"{folder}: the architecture {shown(str(kind))} is unsupported; supported are {', '.join(_ARCHITECTURES)}. "
+            "Other decoders compile from ONNX or torch.export by `arm-ext compile`"
+        )
+    architecture = _ARCHITECTURES[kind]
+    config = architecture.change(_config(fields, kind), fields)
+    _refuse_unread(fields)
+    tensors = TensorFiles(folder)
+    tied = bool(fields.values.get("tie_word_embeddings", kind == "gemma3_text"))
+    matrices, vectors, sources = _weights(folder, architecture, config, tensors, tied)
+    sha256 = hashlib.sha256()
+    for file in (folder / CONFIG, *files_of(folder)):
+        with file.open("rb") as content:
+            while block := content.read(1 << 24):
+                sha256.update(block)
+    return Decoder(
+        config, folder.resolve().name, "safetensors", sha256.hexdigest(), matrices, vectors, sources
+    )
+
+
+def _config(fields: _Config, kind: str) -> DecoderConfig:
+    heads, hidden = fields.integer("num_attention_heads"), fields.integer("hidden_size")
+    activation = fields.get("hidden_activation") or fields.get("hidden_act", "silu")
+    fields.read.add("hidden_act")
+    if activation not in _ACTIVATIONS:
+        raise ModelError(f"{fields.path}: the activation {shown(str(activation))} is unsupported")
+    size = fields.integer("head_dim", hidden // heads)
+    rotation = _rotation(fields, "full_attention")
+    end = fields.get("eos_token_id", [])
+    return DecoderConfig(
+        kind,
+        fields.integer("vocab_size"),
+        hidden,
+        fields.integer("num_hidden_layers"),
+        heads,
+        fields.integer("num_key_value_heads", heads),
+        size,
+        fields.integer("intermediate_size"),
+        fields.number("rms_norm_eps", 1e-6),
+        fields.integer("max_position_embeddings"),
+        float(rotation.get("rope_theta") or fields.get("rope_theta", 10_000.0)),
+        _factors(fields, rotation, size),
+        activation=_ACTIVATIONS[activation],
+        end=tuple(end if isinstance(end, list) else [end]),
+    )
+
+
+def _rotation(fields: _Config, layers: str) -> Mapping[str, Any]:
+    """Return the parameters of rotations, which stand in rope_parameters (per kind of layer) or rope_scaling."""
+    fields.read |= {"rope_theta", "rope_local_base_freq"}
+    found = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
+    fields.read.add("rope_scaling")
+    if not isinstance(found, dict):
+        raise UsageError(f"{fields.path}: the field rope_parameters is {shown(str(found))}")
+    inner = found.get(layers, found)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _factors(fields: _Config, rotation: Mapping[str, Any], size: int) -> tuple[float, ...]:
+    """Return the divisors of the frequencies.
+
+    Source: transformers' modeling_rope_utils, "linear" and "llama3".
+    """
+    kind = rotation.get("rope_type", rotation.get("type", "default"))
+    if kind in ("default", None):
+        return ()
+    if kind == "linear":
+        return (float(rotation["factor"]),) * (size // 2)
+    if kind != "llama3":
+        raise ModelError(f"{fields.path}: rotations of the kind {shown(str(kind))} are unsupported")
+    theta = float(rotation.get("rope_theta") or fields.get("rope_theta", 10_000.0))
+    factor, low, high, length = (
+        float(rotation[name])
+        for name in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    )
+    waves = 2 * np.pi * theta ** (np.arange(0, size, 2) / size)
+    smooth = np.clip((length / waves - low) / (high - low), 0, 1)
+    return tuple(1 / ((1 - smooth) / factor + smooth))
+
+
+def _refuse_unread(fields: _Config) -> None:
+    for name, value in fields.values.items():
+        if name in fields.read or name in _WITHOUT_EFFECT:
+            continue
+        if name in _NEUTRAL and value in _NEUTRAL[name]:
+            continue
+        raise ModelError(
+            f"{fields.path}: the field {shown(name)}, {shown(str(value))[:80]}, is unsupported: it may change what the "
+            "model computes"
+        )
+
+
+def _weights(
+    folder: Path, architecture: _Architecture, config: DecoderConfig, tensors: TensorFiles, tied: bool
+) -> tuple[dict[str, Matrix], dict[str, Array], dict[str, str]]:
+    """Return matrices, vectors, and their names in the files."""
+    hidden, inner = config.hidden, config.inner
+    query, key = config.heads * config.size, config.groups * config.size
+    shapes: dict[str, tuple[int, ...]] = {"q": (query, hidden), "k": (key, hidden), "v": (key, hidden)}
+    shapes |= {"o": (hidden, query), "gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
+    shapes |= dict.fromkeys(_HEAD_NORMS, (config.size,))
+    names = {"embedding": "model.embed_tokens.weight", "norm": "model.norm.weight"}
+    expected: dict[str, tuple[int, ...]] = {"embedding": (config.vocabulary, hidden), "norm": (hidden,)}
+    if not tied:
+        names["head"], expected["head"] = "lm_head.weight", (config.vocabulary, hidden)
+    for layer in range(config.layers):
+        for own, source in architecture.tensors.items():
+            names[f"{layer}.{own}"] = f"model.layers.{layer}.{source}.weight"
+            expected[f"{layer}.{own}"] = shapes.get(own, (hidden,))
+        for own in "qkv" if architecture.biases else "":
+            names[f"{layer}.{own}.bias"] = f"model.layers.{layer}.self_attn.{own}_proj.bias"
+            expected[f"{layer}.{own}.bias"] = shapes[own][:1]
+    known = set(names.values()) | ({"lm_head.weight"} if tied else set())
+    if left := sorted(name for name in tensors.names - known if not name.endswith("rotary_emb.inv_freq")):
+        raise ModelError(
+            f"{folder}: the tensor {shown(left[0])} is not known of {config.architecture} models"
+        )
+    matrices: dict[str, Matrix] = {}
+    vectors: dict[str, Array] = {}
+    for own, source in names.items():
+        if source not in tensors.names:
+            raise UsageError(
+                f"{folder}: the tensor {source} is missing, which {config.architecture} models have"
+            )
+        value = tensors.read(source)
+        if value.shape != expected[own]:
+            raise UsageError(
+                f"{folder}: the tensor {source} is {list(value.shape)}, not {list(expected[own])}"
+            )
+        if value.ndim > 1:
+            matrices[own] = value
+        else:
+            vectors[own] = value + np.float32(architecture.added if own.endswith("norm") else 0)
+    return matrices, vectors, names
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Raises:
+        UsageError: The file is missing, too large, or holds no JSON object.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise UsageError(f"{path}: has more than {_LARGEST_JSON:,} bytes")
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as err:
+        raise UsageError(f"{path}: cannot be read as JSON: {err}") from err
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: holds no JSON object")
+    return found
+
+
+def text_files(folder: Path, context: int, end: tuple[int, ...]) -> dict[str, bytes]:
+    """Return the files of a package that make the model speak; none if the folder has no tokenizer.json."""
+    if not (folder / TOKENIZER).is_file():
+        return {}
+    tokenizer, path = read_json(folder / TOKENIZER), folder / "tokenizer_config.json"
+    settings = read_json(path) if path.is_file() else {}
+    template = settings.get("chat_template", "")
+    if (jinja := folder / "chat_template.jinja").is_file():
+        template = jinja.read_text(encoding="utf-8")
+    added = {str(token.get("content")): token.get("id") for token in tokenizer.get("added_tokens", [])}
+    special = {name: _text_of(settings.get(name)) for name in ("bos_token", "eos_token")}
+    begin = added.get(special["bos_token"])
+    adds = settings.get("add_bos_token", special["bos_token"] in json.dumps(tokenizer.get("post_processor")))
+    record = TextRecord(
+        context=context,
+        end=end,
+        begin=begin if adds and special["bos_token"] else None,
+        chat_template=template if isinstance(template, str) else "",
+        special={name: text for name, text in special.items() if text},
+    )
+    return {
+        TOKENIZER: (folder / TOKENIZER).read_bytes(),
+        LLM: (record.model_dump_json(indent=2) + "\n").encode(),
+    }
+
+
+def _text_of(token: object) -> str:
+    """Return the text of a token, which is a string, or an object with its content."""
+    return str(token.get("content", "")) if isinstance(token, dict) else str(token or "")

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gguf import GGUFWriter
+
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.frontends.decoder.importer import DecoderSource, open_decoder
+from arm_ext.pipeline.selftest import module_runner
+from tests.arm_ext.frontends.decoder.decoders import (
+    ARCHITECTURES,
+    byte_tokenizer,
+    edited,
+    gguf,
+    logits,
+    saved,
+)
+
+IDS = np.random.default_rng(1).integers(0, 96, 14).astype(np.int32)
+
+
+def run(source: DecoderSource, sizes: list[int]) -> list[np.ndarray]:
+    """The logits after each chunk, computed by the compiled model on this machine."""
+    found, at, states, runners = [], 0, None, {}
+    for size in sizes:
+        model = source.at({"ids": (size,)})
+        runner = runners.setdefault(size, module_runner(model.mod))
+        states = [state.initial for state in model.states] if states is None else states
+        first, *states = runner([IDS[at : at + size], *(np.array(state) for state in states)])
+        found.append(first)
+        at += size
+    return found
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_logits_are_those_of_transformers(name: str, tmp_path: Path):
+    scaled = name == "Llama"
+    expected = logits(name, IDS, scaled)
+    source = open_decoder(saved(name, tmp_path / "hf", scaled), 16, "float32")
+    found = run(source, [8, 1, 1, 1, 1, 1, 1])
+    for at, values in zip(range(7, 14), found, strict=True):
+        assert np.abs(values - expected[at]).max() <= 1e-4 * np.abs(expected[at]).max()
+    _, *others = run(source, [4, 4, 4, 1, 1])
+    np.testing.assert_array_equal(others[-1], found[-1])
+
+
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "Mistral"])
+def test_gguf_is_the_folder(name: str, tmp_path: Path):
+    folder = saved(name, tmp_path / "hf")
+    file = gguf(name, folder, tmp_path / "model.gguf")
+    first, second = (open_decoder(path, 16, "float32") for path in (folder, file))
+    inputs = [IDS[:4], *(np.array(state.initial) for state in first.at({"ids": (4,)}).states)]
+    (a, *_), (b, *_) = (source.at({"ids": (4,)}).reference(inputs)[0] for source in (first, second))
+    np.testing.assert_allclose(a, b, atol=1e-5 * np.abs(a).max())
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0", "F16", "BF16"])
+def test_quantised_weights_are_the_files_bit_for_bit(kind: str, tmp_path: Path):
+    from gguf import GGUFReader, dequantize
+
+    file = gguf("Llama", saved("Llama", tmp_path / "hf"), tmp_path / "model.gguf", kind)
+    read = open_decoder(file, 16).decoder
+    tensors = {tensor.name: tensor for tensor in GGUFReader(file).tensors}
+    for own, source in (("0.down", "blk.0.ffn_down.weight"), ("embedding", "token_embd.weight")):
+        tensor, matrix = tensors[source], read.matrices[own]
+        expected = dequantize(tensor.data, tensor.tensor_type)
+        # ggml adds the minimum after rounding the product; the definition here rounds once.
+        np.testing.assert_allclose(getattr(matrix, "floats", matrix), expected, rtol=0, atol=2e-7)
+        if kind.startswith("Q"):
+            size = matrix.held.nbytes + matrix.scales.nbytes + getattr(matrix.offsets, "nbytes", 0)
+            assert size == tensor.data.nbytes
+
+
+def test_compiled_blocks_are_the_definition_in_any_chunks(tmp_path: Path):
+    file = gguf("Qwen3", saved("Qwen3", tmp_path / "hf"), tmp_path / "model.gguf", "Q4_1")
+    source = open_decoder(file, 16)
+    expected = run(source, [1] * 14)
+    for sizes in ([14], [8, 4, 1, 1], [3, 11]):
+        np.testing.assert_array_equal(run(source, sizes)[-1], expected[-1])
+
+
+def test_a_tied_table_has_the_format_of_the_head(tmp_path: Path):
+    read = open_decoder(saved("Llama", tmp_path / "hf"), 16, weights="int4").decoder
+    assert read.head is read.matrices["embedding"]
+    assert (read.matrices["0.q"].bits, read.head.bits) == (4, 8)
+
+
+FAULTS = {
+    "architecture": ({"model_type": "mamba"}, "architecture mamba is unsupported; supported are llama"),
+    "unknown field": ({"mixture": 8}, "the field mixture, 8, is unsupported"),
+    "no number": ({"hidden_size": "many"}, "the field hidden_size is many"),
+    "rotations": ({"rope_parameters": {"rope_type": "yarn"}}, "rotations of the kind yarn"),
+    "activation": ({"hidden_act": "relu"}, "the activation relu is unsupported"),
+    "another shape": ({"intermediate_size": 95}, r"gate_proj.weight is \[96, 64\], not \[95, 64\]"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_folders_that_are_refused(name: str, tmp_path: Path):
+    fields, message = FAULTS[name]
+    folder = edited(saved("Llama", tmp_path / "hf"), **fields)
+    with pytest.raises((UsageError, ModelError), match=message):
+        open_decoder(folder)
+
+
+def test_files_that_are_refused(tmp_path: Path):
+    folder = saved("Llama", tmp_path / "hf")
+
+    def window(writer: GGUFWriter) -> None:
+        writer.add_sliding_window(8)
+
+    file = gguf("Llama", folder, tmp_path / "model.gguf", change=window)
+    with pytest.raises(ModelError, match=r"the field llama.attention.sliding_window"):
+        open_decoder(file)
+    with pytest.raises(UsageError, match="a context of 128 is more"):
+        open_decoder(folder, 128)
+    with pytest.raises(UsageError, match="a multiple of 8"):
+        open_decoder(folder, 12)
+    with pytest.raises(UsageError, match="no such file or folder"):
+        open_decoder(tmp_path / "none.gguf")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match=r"holds neither model.safetensors nor"):
+        open_decoder(folder)
+
+
+@pytest.mark.parametrize("count", [120, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("form", ["gguf", "safetensors"])
+def test_mutated_files_end_in_a_sentence(form: str, count: int, tmp_path: Path):
+    folder = saved("Llama", tmp_path / "hf")
+    whole = gguf("Llama", folder, tmp_path / "model.gguf", "Q4_0", byte_tokenizer)
+    victim = whole if form == "gguf" else folder / "model.safetensors"
+    data, rng = victim.read_bytes(), np.random.default_rng(3)
+    header = data.index(b"blk.1") if form == "gguf" else 8 + int.from_bytes(data[:8], "little")
+    refused = 0
+    for _ in range(count):
+        changed = bytearray(data)
+        kind = rng.choice(["byte", "number", "cut", "swap"])
+        at = int(rng.integers(0, header))
+        if kind == "byte":
+            changed[at] ^= 1 << int(rng.integers(8))
+        elif kind == "number":
+            changed[at : at + 8] = (0, 1, 2**31, 2**63 - 1, 2**64 - 1)[rng.integers(5)].to_bytes(8, "little")
+        elif kind == "cut":
+            del changed[at + int(rng.integers(len(changed) - at)) :]
+        else:
+            other = int(rng.integers(0, header))
+            changed[at : at + 4], changed[other : other + 4] = (
+                changed[other : other + 4],
+                changed[at : at + 4],
+            )
+        victim.write_bytes(bytes(changed))
+        with suppress(UsageError, ModelError):
+            open_decoder(whole if form == "gguf" else folder)
+            continue
+        refused += 1
+    assert refused >= count // 3
