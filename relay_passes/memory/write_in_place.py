@@ -87,6 +87,5 @@ def _changed(func: relax.Function, kernels: dict[str, list[int]]) -> relax.Funct
     changed = [
         index for index, param in enumerate(func.params) if any(param.same_as(to) for to in new.values())
     ]
-    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs).with_attr(
-        CHANGED, changed
-    )
+    made = relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
+    return made.with_attr(CHANGED, changed) if changed else made
