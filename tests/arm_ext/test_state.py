@@ -10,6 +10,7 @@ import onnx
 import pytest
 import torch
 import tvm
+from onnx import helper
 from torch import Tensor, nn
 from tvm import relax
 
@@ -254,3 +255,24 @@ def test_the_command_says_what_is_wrong(
     monkeypatch.chdir(tmp_path)
     assert invoke(["compile", "model.onnx", *options]) == UsageError.exit_code
     assert message in capsys.readouterr().err
+
+
+def test_packages_of_several_shapes_share_their_states(tmp_path: Path):
+    """Running sums over a sequence of 1, 3 or 8 values; a step of one follows on a step of another."""
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["part"], keepdims=1, name="sum"),
+        helper.make_node("Add", ["total", "part"], ["next"], name="add"),
+        helper.make_node("Add", ["x", "next"], ["y"], name="shift"),
+    ]
+    shapes: state_models.Shapes = {"x": ("n",), "total": (1,)}  # type: ignore[dict-item]
+    model = state_models.graph(nodes, shapes, {"y": ("n",), "next": (1,)}, {})  # type: ignore[dict-item]
+    vm = machine(compiled(model, tmp_path, {"total": "next"}, shapes={"x": ((1, 3, 8),)}))
+    total = 0.0
+    for size in (3, 1, 8, 1, 3):
+        values = np.arange(size, dtype=np.float32) + size
+        total += float(values.sum())
+        np.testing.assert_array_equal(call(vm["step"], values)[0], values + np.float32(total))
+    with pytest.raises(ValueError, match="for these shapes alone"):
+        call(vm["step"], np.zeros(2, np.float32))
+    vm["reset"]()
+    assert call(vm["step"], np.ones(1, np.float32))[0] == [2]
