@@ -130,7 +130,9 @@ class Body:
         if isinstance(step, Loop):
             return [f"while ({self._condition(step.condition)}) {{", *self._block(step.body), "}"]
         if isinstance(step, Copy):
-            return [f"memcpy({self._address(step.target)}, {self._address(step.source)}, {step.bytes});"]
+            target, source = self._address(step.target), self._address(step.source)
+            copy = f"memcpy({target}, {source}, {step.bytes});"
+            return [f"if ({target} != {source}) {{", f"    {copy}", "}"] if step.unless_same else [copy]
         told = named(step.sources, self.nodes)
         lines = [f"/* {comment(told)} */"] if told else []
         if step.tasks:

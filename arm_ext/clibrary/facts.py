@@ -148,11 +148,13 @@ class State:
     Attributes:
         name: Name of the input that reads it.
         offset: Offset of its place among those of all states.
+        next: Offset of the place of its next value; the same if kernels change it in place.
         bytes: Its bytes.
         initial: Offset of the initial value in the weights, from 1; 0 for zeros.
     """
 
     name: str
     offset: int
+    next: int
     bytes: int
     initial: int

@@ -33,6 +33,7 @@ from relay_passes import Workspace, hoist_all, parallel_loops, parallel_parts, s
 from relay_passes.ir.sources import sources_of
 from relay_passes.lengths.fix_length import dims_of, length_argument
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
+from relay_passes.memory.write_in_place import CHANGED
 
 Value: TypeAlias = "TensorPlace | tuple[Value, ...]"
 """The place of a tensor, or the places of a tuple's tensors."""
@@ -92,11 +93,19 @@ class KernelStep:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of a tensor to a location where no kernel can write it directly; `bytes` is a number or a C expression."""
+    """A copy of a tensor to a location where no kernel can write it directly.
+
+    Attributes:
+        source: Where the tensor is.
+        target: Where it is needed.
+        bytes: A number, or a C expression.
+        unless_same: Whether the caller may give both the same memory, which then is not copied.
+    """
 
     source: TensorPlace
     target: TensorPlace
     bytes: int | str
+    unless_same: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,12 +179,14 @@ class Program:
             are stored once, each aligned as in the arena.
         kernels: Name → kernel, for kernels that are compiled. A kernel's parameters are its inputs, outputs
             and workspaces, in the order of a call's arguments.
+        in_place: Indices of inputs that become an output in the same memory, if the caller gives them the same.
     """
 
     steps: tuple[Step, ...]
     buffers: tuple[int, ...]
     weights: bytes
     kernels: Mapping[str, tirx.PrimFunc]
+    in_place: tuple[int, ...] = ()
 
 
 def read_program(
@@ -200,12 +211,14 @@ def read_program(
     reader = _ProgramReader(planned, constants or ConstantPool(), largest, npu)
     main = planned[function]
     values = reader.inlined(main, [TensorPlace("input", index=index) for index in range(len(main.params))])
-    sources = _leaves(values)
-    reader.deliver(
-        sources, [TensorPlace("output", index=index) for index in range(len(sources))], _types(main.ret_ty)
-    )
+    targets = [TensorPlace("output", index=index) for index in range(len(_leaves(values)))]
+    changed = tuple(map(int, main.attrs.get(CHANGED, [])))
+    sources = reader.changed_in_outputs(changed, _leaves(values), _types(main.ret_ty))
+    reader.deliver(sources, targets, _types(main.ret_ty))
     kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps) if step.is_compiled}
-    return Program(tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels)
+    return Program(
+        tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels, changed
+    )
 
 
 def with_workspaces(program: Program, threads: int = 1) -> Program:
@@ -347,6 +360,31 @@ class _ProgramReader:
         self._values.update(zip(func.params, arguments, strict=True))
         return self._sequence(func.body)
 
+    def changed_in_outputs(
+        self, changed: Sequence[int], values: Sequence[TensorPlace], types: Sequence[relax.Type]
+    ) -> list[TensorPlace]:
+        """Let kernels change outputs in place of the inputs that these are copied from; return the places of `values`.
+
+        Args:
+            changed: Indices of the inputs that kernels change; each is an output.
+            values: Places of the outputs' values.
+            types: Types of the outputs.
+        """
+        found = list(values)
+        for index in changed:
+            source = TensorPlace("input", index=index)
+            target = TensorPlace("output", index=found.index(source))
+            copy = Copy(source, target, _size(types[target.index]), unless_same=True)
+
+            def moved(
+                place: TensorPlace, source: TensorPlace = source, to: TensorPlace = target
+            ) -> TensorPlace:
+                return to if place == source else place
+
+            self.steps = [copy, *_relocated(self.steps, moved)]
+            found = list(map(moved, found))
+        return found
+
     def deliver(
         self,
         sources: Sequence[TensorPlace],
@@ -365,6 +403,8 @@ class _ProgramReader:
         found = list(sources)
         for number, (target, type_) in enumerate(zip(targets, types, strict=True)):
             source = found[number]
+            if source == target:
+                continue
             is_own = source.memory == "buffer" and source.index >= since
             if is_own and not source.offset and self._exact[source.index] == _size(type_):
                 moved = partial(_moved, source.index, target)

@@ -189,7 +189,7 @@ class Sources:
                 Ends(
                     tuple(map(tensor_bytes, shape.model.inputs[:ins])),
                     tuple(map(tensor_bytes, shape.model.outputs[:outs])),
-                    2 * self._state_bytes,
+                    self._state_bytes,
                 ),
                 self.regions,
             )
@@ -267,7 +267,15 @@ class Sources:
 
     @cached_property
     def _state_bytes(self) -> int:
-        return sum(aligned(state.initial.nbytes, self.alignment) for state in self.model.states)
+        sizes = [aligned(state.initial.nbytes, self.alignment) for state in self.model.states]
+        return sum(size * (1 if index in self._in_place else 2) for index, size in enumerate(sizes))
+
+    @cached_property
+    def _in_place(self) -> frozenset[int]:
+        """Indices of the states that the programs of all shapes change in place."""
+        first = len(self.model.inputs) - len(self.model.states)
+        kept = [{index - first for index in shape.program.in_place} for shape in self.shapes]
+        return frozenset(range(len(self.model.states))).intersection(*kept)
 
     @cached_property
     def _step(self) -> tuple[int, int]:
@@ -335,11 +343,14 @@ class Sources:
             "sizes_divide": _divide(text for tensor in ends for text in tensor.open_dims.values()),
             "bytes_divide": _divide(tensor.open_bytes for tensor in ends),
             "states": self._states,
-            "state_bytes": self._state_bytes,
+            "in_place_states": ", but for those that a step changes in place: call reset"
+            if self._in_place
+            else "",
             "state_places": self.layouts[0].states,
             "step_inputs": self._step[0],
             "step_outputs": self._step[1],
-            "step_runs": STEPS,
+            # As in the self-test: shapes share their states, which the first one tests.
+            "step_runs": f"(shape == 0 ? {STEPS} : 1)" if len(self.shapes) > 1 else str(STEPS),
         }
 
     def _shape_facts(self) -> list[ShapeFacts]:
@@ -421,13 +432,14 @@ class Sources:
     def _states(self) -> list[State]:
         states, offset, end = [], 0, len(self.shapes[-1].program.weights)
         file = None if self.group is None else self.group.file
-        for state in self.model.states:
-            initial = 0
+        for index, state in enumerate(self.model.states):
+            initial, size = 0, aligned(state.initial.nbytes, self.alignment)
             if state.initial.any():
                 begin = aligned(end, self.alignment) if file is None else file.add(state.initial.tobytes())
                 initial, end = begin + 1, begin + state.initial.nbytes
-            states.append(State(state.input, offset, state.initial.nbytes, initial))
-            offset += aligned(state.initial.nbytes, self.alignment)
+            after = offset if index in self._in_place else offset + size
+            states.append(State(state.input, offset, after, state.initial.nbytes, initial))
+            offset = after + size
         return states
 
     @property

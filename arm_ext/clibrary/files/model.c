@@ -574,25 +574,24 @@ void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size
 }
 <% if states %>
 
-/* There are two places for each state: the current value, and the next one. */
+/* There are two places for each state, the current value and the next one, or one place if a step changes it there. */
 #define PLACES ((size_t)@state_places.offset@)
-#define PLACE_BYTES ((size_t)@state_bytes@)
 
 typedef struct state {
-    size_t offset;
+    size_t offsets[2];
     size_t bytes;
     size_t initial; /* in the weights, from 1; 0 for zeros */
 } state;
 
 static const state states[@NAME@_STATES] = {
 <% for state in states %>
-    {@state.offset@, @state.bytes@, @state.initial@}, /* @state.name | comment@ */
+    {{@state.offset@, @state.next@}, @state.bytes@, @state.initial@}, /* @state.name | comment@ */
 <% endfor %>
 };
 
 static unsigned char *state_of(const @name@_instance *instance, size_t which, size_t index)
 {
-    return instance->memory[@state_places.region@] + PLACES + which * PLACE_BYTES + states[index].offset;
+    return instance->memory[@state_places.region@] + PLACES + states[index].offsets[which];
 }
 
 @name@_status @name@_reset(@name@_instance *instance)

@@ -285,7 +285,7 @@ typedef struct @name@_instance {
 #define @NAME@_STEP_OUTPUTS @step_outputs@
 
 /** Computes the outputs from the inputs and the states, and replaces the states. As @name@_run, with
- * @NAME@_STEP_INPUTS inputs and @NAME@_STEP_OUTPUTS outputs. If the call fails, the states are as before. */
+ * @NAME@_STEP_INPUTS inputs and @NAME@_STEP_OUTPUTS outputs. If the call fails, the states are as before@in_place_states@. */
 @name@_status @name@_step(
     @name@_instance *instance, @size_parameter@const @name@_input *inputs, const @name@_output *outputs);
 

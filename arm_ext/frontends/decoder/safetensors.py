@@ -126,5 +126,5 @@ def _is_entry(entry: object) -> bool:
     shape, offsets = entry.get("shape"), entry.get("data_offsets")
     if not isinstance(shape, list) or not isinstance(offsets, list):
         return False
-    counts = len(shape) <= _LARGEST_AXES and len(offsets) == 2  # noqa: PLR2004 (begin and end)
+    counts = len(shape) <= _LARGEST_AXES and len(offsets) == 2
     return counts and all(type(n) is int and 0 <= n < 1 << 62 for n in (*shape, *offsets))
