@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from arm_ext.api.doctor import Diagnosis, diagnose
     from arm_ext.api.explain import explain
     from arm_ext.api.export_payload import ExportReport, export_payload
+    from arm_ext.api.llm import LlmResult, compile_llm, run_llm
     from arm_ext.api.options import Options
     from arm_ext.api.profile import profile
     from arm_ext.api.quantize import QuantizeOptions, QuantizeResult, quantize
@@ -69,6 +70,7 @@ __all__ = [
     "InternalError",
     "LibraryModel",
     "LibraryResult",
+    "LlmResult",
     "ModelError",
     "NpuAdvice",
     "NpuOptions",
@@ -95,6 +97,7 @@ __all__ = [
     "compare",
     "compile",
     "compile_library",
+    "compile_llm",
     "diagnose",
     "explain",
     "export_payload",
@@ -103,6 +106,7 @@ __all__ = [
     "profile",
     "quantize",
     "run",
+    "run_llm",
     "schema",
     "tune_model",
     "verify",
@@ -124,6 +128,7 @@ _HOMES = {
     "arm_ext.common.errors": ("ArmExtError", "EnvError", "InternalError", "ModelError", "UsageError"),
     "arm_ext.ethosu.options": ("NpuOptions",),
     "arm_ext.api.explain": ("explain",),
+    "arm_ext.api.llm": ("LlmResult", "compile_llm", "run_llm"),
     "arm_ext.report.explanation": ("ExplainReport",),
     "arm_ext.frontends.preprocess.options": ("Preprocess",),
     "arm_ext.api.bench": ("bench",),
