@@ -76,10 +76,12 @@ class Case:
                 y = np.clip(y, *(step.bounds or (np.float32(0), np.float32(np.inf))))
         return y
 
-    def call(self, params: Any) -> tuple[tirx.PrimFunc, list[Array], tuple[int, ...], str]:
+    def call(
+        self, params: Any, kernel: Any = gemm_blocks
+    ) -> tuple[tirx.PrimFunc, list[Array], tuple[int, ...], str]:
         """For `programs.model_so`."""
-        arguments = [*self.inputs, *gemm_blocks.pack(self.workload, params, self.constants)]
-        return gemm_blocks.build(self.workload, params), arguments, self.workload.output_shape, "float32"
+        arguments = [*self.inputs, *kernel.pack(self.workload, params, self.constants)]
+        return kernel.build(self.workload, params), arguments, self.workload.output_shape, "float32"
 
 
 def gathered(case: Case, count: int) -> Workload:

@@ -90,6 +90,9 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "gemm_w8": lambda: [half_cases.Case(weight_only(linear(13, 35, 31, STEPS), "float32"))],
     "gemm_w4": lambda: [grouped_cases.Case(13, 35, 31, 8, STEPS)],
     "gemm_blocks": lambda: [block_cases.Case(13, 35, 70, offsets=True, steps=("bias", "residual"), shift=8)],
+    "gemm_blocks_mmla": lambda: [
+        block_cases.Case(13, 35, 70, offsets=True, steps=("bias", "residual"), shift=8)
+    ],
     "gather_blocks": lambda: [block_cases.Gather(block_cases.Case(1, 35, 96, offsets=True, shift=8))],
     "sparse_f32": lambda: [float_cases.Case(linear(40, 24, 64, STEPS), 0.8)],
     "winograd_f32": lambda: [float_cases.Case(workload) for workload, _ in winograd.CASES[:2]],

@@ -12,6 +12,7 @@ single tokens share the weights. A total is one chain of FMA in both, so that th
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,13 +28,14 @@ from schedules.intrinsics.narrow import fma, scvtf
 from schedules.intrinsics.opaque import opaque_offset, opaque_view, opaques
 from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import LANES
-from schedules.intrinsics.vector import combine, high, lanes_of, low
+from schedules.intrinsics.vector import high, lanes_of, low
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.numerics.blocks import BLOCK, LARGEST, SMALLEST_SCALE, unpacked
-from schedules.tir.emit import TensorSpec, converted, i64, kernel_function, load, splat, store
+from schedules.kernels.gemm.quantize_blocks import INSTRUCTIONS, QuantizedBlock, each_block
+from schedules.numerics.blocks import BLOCK, unpacked
+from schedules.tir.emit import Function, TensorSpec, converted, i64, kernel_function, load, splat, store
 
 NAME = "gemm_blocks"
 
@@ -56,9 +58,6 @@ _BYTES = 16
 
 _FOUR, _EIGHT = 4, 8
 """Bits of weights."""
-
-QUANTIZING = 62
-"""Instructions that quantise a block: 8 loads, |x|, products and conversions, 15 for the maximum, 12 for the scale."""
 
 _ATTRIBUTES = ("bits", "depth", "group", "shift")
 
@@ -129,16 +128,22 @@ class Layer:
         return -(-self.columns // COLUMNS)
 
     @property
+    def scaled_shift(self) -> int:
+        """The shift in units of the integers that kernels multiply by: 4-bit weights are multiplied by 16."""
+        return self.shift * (16 if self.bits == _FOUR else 1)
+
+    @property
     def block_bytes(self) -> int:
         """Bytes of the weights of a block of a panel."""
         return COLUMNS * BLOCK * self.bits // 8
 
 
-def _read(workload: Workload) -> Layer | Diagnostic:
+def read(workload: Workload, kernel: str = NAME) -> Layer | Diagnostic:
+    """Return the product of a workload; `kernel` is who asks."""
     if workload.composite != COMPOSITE:
         reason = "composite is no product of weights and data quantised in blocks"
-        return declined(NAME, reason, COMPOSITE, workload.composite, unfit=True)
-    return layer_of(NAME, workload, math.prod(workload.operands[0].shape[:-1]))
+        return declined(kernel, reason, COMPOSITE, workload.composite, unfit=True)
+    return layer_of(kernel, workload, math.prod(workload.operands[0].shape[:-1]))
 
 
 def layer_of(kernel: str, workload: Workload, rows: int) -> Layer | Diagnostic:
@@ -159,7 +164,7 @@ def layer_of(kernel: str, workload: Workload, rows: int) -> Layer | Diagnostic:
 
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept products of constant weights whose groups are multiples of a block."""
-    layer = _read(workload)
+    layer = read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     if core.is_microcontroller:
@@ -170,7 +175,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return the register tiles of one row up to `TILE` rows."""
-    layer = taken(_read(workload), workload)
+    layer = taken(read(workload), workload)
     dot: Instruction = "sdot" if sdot.FEATURE in core.features else "smull" if core.neon else "vector"
     tiles = [Params(rows, dot) for rows in range(1, min(TILE, layer.rows) + 1)]
     long = max(_cost(layer, params).cycles(core) for params in tiles) >= threads.PARALLEL_CYCLES
@@ -179,13 +184,13 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 def default(workload: Workload, core: Core) -> Params:
     """Return the candidate with the lowest estimate."""
-    layer = taken(_read(workload), workload)
+    layer = taken(read(workload), workload)
     return cheapest(candidates(workload, core), lambda params: _cost(layer, params), core)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Return the cycles of one call on one core with all loads in L1."""
-    return _cost(taken(_read(workload), workload), params).cycles(core)
+    return _cost(taken(read(workload), workload), params).cycles(core)
 
 
 def _cost(layer: Layer, params: Params) -> Cost:
@@ -204,12 +209,12 @@ def _cost(layer: Layer, params: Params) -> Cost:
         cost += tile * (vectors * count)
     if widens_first:
         cost += (arithmetic(12) + scalar(2)) * vectors
-    return cost + (arithmetic(QUANTIZING - 12) + scalar(12)) * (layer.rows * layer.blocks)
+    return cost + (arithmetic(INSTRUCTIONS - 12) + scalar(12)) * (layer.rows * layer.blocks)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Return weights and scales in panels, then the offsets in panels and the bias, if there are any."""
-    layer = taken(_read(workload), workload)
+    layer = taken(read(workload), workload)
     held, scales, *offsets = (constants[operand.index] for operand in workload.operands[1:])
     bias = workload.step("bias")
     by_column = [] if bias is None or bias.operand is None else [constants[bias.operand.index]]
@@ -239,28 +244,75 @@ def _by_panel(layer: Layer, values: Array) -> Array:
     return np.ascontiguousarray(padded.reshape(layer.panels, COLUMNS, -1).transpose(0, 2, 1)).ravel()
 
 
-def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    layer = taken(_read(workload), workload)
-    by_group = layer.panels * layer.groups * COLUMNS
+@dataclass(frozen=True)
+class Buffers:
+    """Flat buffers of a function.
+
+    Attributes:
+        workload: What the function computes.
+        layer: Its product.
+        x: The data.
+        weights: Packed weights.
+        by_group: Packed scales, and offsets if there are any.
+        bias: Packed bias; None if there is none.
+        residual: The tensor that a step "residual" adds; None if there is no such step.
+        output: The result.
+    """
+
+    workload: Workload
+    layer: Layer
+    x: tirx.Buffer
+    weights: tirx.Buffer
+    by_group: Sequence[tirx.Buffer]
+    bias: tirx.Buffer | None
+    residual: tirx.Buffer | None
+    output: tirx.Buffer
+
+    def finish(self, acc: tirx.Buffer, at: int, row: ir.Expr, column: ir.Expr, columns: int) -> None:
+        """Emit the epilogue and the stores of the columns of a row from `column` on, whose totals are at `acc[at]`."""
+        if self.bias is not None:
+            for first in range(0, columns, LANES):
+                place = i64(at + first)
+                biased = load(acc, place, LANES) + load(self.bias, column + first, LANES)
+                store(acc, biased, place, LANES)
+        target = T.Bind(row * self.layer.columns + column)
+        epilogue_f32.finish(self.workload.epilogue, acc, at, columns, self.output, target, self.residual)
+
+
+@contextmanager
+def function_of(workload: Workload, layer: Layer, name: str) -> Iterator[tuple[Function, Buffers]]:
+    """Open the PrimFunc of a workload; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     arguments: list[TensorSpec] = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments.append(((layer.panels * layer.blocks * layer.block_bytes,), "int8"))
-    arguments += [((by_group,), layer.scale)] * (1 + layer.offsets)
-    has_bias = workload.step("bias") is not None
+    arguments += [((layer.panels * layer.groups * COLUMNS,), layer.scale)] * (1 + layer.offsets)
+    has_bias, residual = workload.step("bias") is not None, workload.step("residual")
     arguments += [((layer.panels * COLUMNS,), "float32")] * has_bias
     arguments.append((workload.output_shape, workload.output_dtype))
-    symbol = "_".join((f"arm_linear_blocks_w{layer.bits}", *(step.name for step in workload.epilogue)))
+    symbol = "_".join((f"{name}_w{layer.bits}", *(step.name for step in workload.epilogue)))
     with kernel_function(symbol, arguments) as function:
-        count = len(workload.inputs)
-        inputs, (weights, *held), output = (
-            function.buffers[:count],
-            function.buffers[count:-1],
-            function.buffers[-1],
+        inputs, packed = function.buffers[: len(workload.inputs)], function.buffers[len(workload.inputs) : -1]
+        yield (
+            function,
+            Buffers(
+                workload,
+                layer,
+                inputs[workload.operands[0].index],
+                packed[0],
+                packed[1 : len(packed) - has_bias],
+                packed[-1] if has_bias else None,
+                inputs[residual.operand.index] if residual and residual.operand else None,
+                function.buffers[-1],
+            ),
         )
-        bias = held.pop() if has_bias else None
-        data = _quantized(layer, inputs[workload.operands[0].index], params.parallel)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    layer = taken(read(workload), workload)
+    with function_of(workload, layer, "arm_linear_blocks") as (function, buffers):
+        data = _quantized(layer, buffers.x, params)
         with opaques(), pins():
-            _Panels(workload, layer, params, data, weights, held, bias, inputs, output).emit()
+            _Panels(buffers, params, data).emit()
     assert function.prim_func is not None
     return function.prim_func
 
@@ -281,7 +333,7 @@ class _Data:
     facts: int
 
 
-def _quantized(layer: Layer, x: tirx.Buffer, parallel: bool) -> _Data:
+def _quantized(layer: Layer, x: tirx.Buffer, params: Params) -> _Data:
     """Emit the quantisation of all rows."""
     blocks = layer.rows * layer.blocks
     facts = LANES if layer.offsets or layer.shift else 1
@@ -290,73 +342,35 @@ def _quantized(layer: Layer, x: tirx.Buffer, parallel: bool) -> _Data:
         T.alloc_buffer((blocks * facts,), "float32", layout=None),
         facts,
     )
-    # 4-bit weights are multiplied by 16.
-    shift = layer.shift * (16 if layer.bits == _FOUR else 1)
-    whole = layer.depth // BLOCK
 
-    def row(index: ir.Expr) -> None:
-        start = T.Bind(index * layer.depth)
-        with T.serial(i64(0), i64(whole)) as block:
-            at = T.Bind(start + block * BLOCK)
-            parts = [load(x, at + first, LANES) for first in range(0, BLOCK, LANES)]
-            _quantize(parts, data, T.Bind(index * layer.blocks + block), shift)
-        if rest := layer.depth % BLOCK:
-            padded = T.alloc_buffer((BLOCK,), "float32", layout=None)
-            for first in range(0, BLOCK, LANES):
-                store(padded, splat(0.0, "float32", LANES), i64(first), LANES)
-            with T.serial(i64(0), i64(rest)) as k:
-                store(padded, load(x, start + whole * BLOCK + k, 1), k, 1)
-            parts = [load(padded, i64(first), LANES) for first in range(0, BLOCK, LANES)]
-            _quantize(parts, data, T.Bind(index * layer.blocks + whole), shift)
+    def write(row: ir.Expr, block: ir.Expr, quantized: QuantizedBlock) -> None:
+        place = T.Bind(row * layer.blocks + block)
+        for half, values in enumerate(quantized.halves):
+            store(data.integers, values, place * BLOCK + half * _BYTES, _BYTES)
+        if facts == 1:
+            store(data.scales, quantized.scale, place, 1)
+            return
+        parts = [quantized.scale, quantized.scaled_total, quantized.shifted(layer.scaled_shift), _f32(0)]
+        store(data.scales, tirx.Shuffle(parts, list(range(LANES))), place * LANES, LANES)
 
-    threads.each(layer.rows, parallel and layer.rows > TILE, row)
+    several = params.parallel and layer.rows > TILE
+    a64 = params.dot != "vector"
+    each_block(x, (layer.rows, layer.depth), write, parallel=several, sums=facts > 1, a64=a64)
     return data
-
-
-def _quantize(parts: Sequence[ir.Expr], data: _Data, place: ir.Expr, shift: int) -> None:
-    """Emit the quantisation of a block, given as eight vectors."""
-
-    def vector(name: str, *operands: ir.Expr) -> ir.Var:
-        return T.Bind(tirx.call_llvm_pure_intrin("float32x4", f"llvm.{name}.v4f32", *operands))
-
-    sizes: list[ir.Expr] = [vector("fabs", part) for part in parts]
-    while len(sizes) > 1:
-        sizes = [vector("maximum", a, b) for a, b in zip(sizes[::2], sizes[1::2], strict=True)]
-    most = T.Bind(tirx.call_llvm_pure_intrin("float32", "llvm.vector.reduce.fmaximum.v4f32", sizes[0]))
-    scale = T.Bind(tirx.Div(most, _f32(LARGEST)))
-    known = T.Bind(tirx.Select(scale <= _f32(float(np.finfo(np.float32).max)), scale, _f32(math.nan)))
-    inverse = T.Bind(tirx.Select(known >= _f32(SMALLEST_SCALE), tirx.Div(_f32(1), known), _f32(0)))
-    # LLVM merges rounding and conversion into FCVTNS.
-    rounded = [vector("roundeven", part * tirx.Broadcast(inverse, LANES)) for part in parts]
-    integers = [T.Bind(tirx.Cast("int32x4", each)) for each in rounded]
-    for half in range(2):
-        four = integers[4 * half : 4 * half + 4]
-        bytes_ = tirx.Cast("int8x16", combine(combine(four[0], four[1]), combine(four[2], four[3])))
-        store(data.integers, bytes_, place * BLOCK + half * _BYTES, _BYTES)
-    if data.facts == 1:
-        store(data.scales, known, place, 1)
-        return
-    while len(integers) > 1:
-        integers = [T.Bind(a + b) for a, b in zip(integers[::2], integers[1::2], strict=True)]
-    total = T.Bind(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.add.v4i32", integers[0]))
-    shifted = tirx.reinterpret("float32", total * tirx.IntImm("int32", shift)) if shift else _f32(0)
-    facts = [known, tirx.Cast("float32", total) * known, shifted, _f32(0)]
-    store(data.scales, tirx.Shuffle(list(map(T.Bind, facts)), list(range(LANES))), place * LANES, LANES)
 
 
 @dataclass(frozen=True)
 class _Panels:
     """The loop over panels, with what it reads and writes."""
 
-    workload: Workload
-    layer: Layer
+    buffers: Buffers
     params: Params
     data: _Data
-    weights: tirx.Buffer
-    held: Sequence[tirx.Buffer]
-    bias: tirx.Buffer | None
-    inputs: Sequence[tirx.Buffer]
-    output: tirx.Buffer
+
+    @property
+    def layer(self) -> Layer:
+        """The product."""
+        return self.buffers.layer
 
     def emit(self) -> None:
         """Emit the loop over panels; the last one has code of its own if it is padded."""
@@ -377,16 +391,19 @@ class _Panels:
 
     def _panel(self, panel: ir.Expr, columns: int) -> None:
         layer = self.layer
-        weights = opaque_view(self.weights, T.Bind(panel * (layer.blocks * layer.block_bytes)))
+        weights = opaque_view(self.buffers.weights, T.Bind(panel * (layer.blocks * layer.block_bytes)))
         widens = layer.bits == _FOUR and layer.rows > self.params.rows
         if widens:
             weights = self._widened(weights)
         bits = _EIGHT if widens else layer.bits
-        scales = [opaque_view(each, T.Bind(panel * (layer.groups * COLUMNS))) for each in self.held]
+        scales = [
+            opaque_view(each, T.Bind(panel * (layer.groups * COLUMNS))) for each in self.buffers.by_group
+        ]
 
         def tile(row: ir.Expr, rows: int) -> None:
             acc = self._product(_Rows(self.data, layer.blocks, row, rows), weights, bits, scales)
-            self._finish(acc, row, rows, panel, columns)
+            for r in range(rows):
+                self.buffers.finish(acc, r * COLUMNS, T.Bind(row + r), T.Bind(panel * COLUMNS), columns)
 
         threads.each_tile(layer.rows, self.params.rows, False, tile)
 
@@ -397,7 +414,7 @@ class _Panels:
         with T.serial(i64(0), i64(size // (4 * 2 * _BYTES))) as part:
             for index in range(4):
                 for half, each in enumerate(
-                    _halves(load(weights, part * (4 * _BYTES) + index * _BYTES, _BYTES))
+                    halves_of(load(weights, part * (4 * _BYTES) + index * _BYTES, _BYTES))
                 ):
                     store(wide, each, part * (8 * _BYTES) + (2 * index + half) * _BYTES, _BYTES)
         return wide
@@ -454,7 +471,7 @@ class _Panels:
         if bits != self.layer.bits:  # else LLVM adds to the panel's address in each block
             start = opaque_offset(start)
         for v in range(VECTORS):
-            dots = dot(data, _parts(weights, start + v * step, bits), start_of)
+            dots = dot(data, parts_of(weights, start + v * step, bits), start_of)
             if self.params.dot != "vector":
                 # Else LLVM multiplies all vectors of columns at once, and spills.
                 dots = [*dots[:-1], T.Bind(pinned(dots[-1]))]
@@ -474,21 +491,6 @@ class _Panels:
         if self.params.dot == "vector":
             return T.Bind(tirx.Cast("float32x4", sums) * splat(1 / 16, "float32", LANES))
         return scvtf(sums, 4)
-
-    def _finish(self, acc: tirx.Buffer, row: ir.Expr, rows: int, panel: ir.Expr, columns: int) -> None:
-        """Emit the epilogue and the stores of a tile."""
-        step = self.workload.step("residual")
-        residual = self.inputs[step.operand.index] if step and step.operand else None
-        column = T.Bind(panel * COLUMNS)
-        for r in range(rows):
-            if self.bias is not None:
-                for v in range(VECTORS):
-                    at = i64(r * COLUMNS + v * LANES)
-                    store(acc, load(acc, at, LANES) + load(self.bias, column + v * LANES, LANES), at, LANES)
-            target = T.Bind((row + r) * self.layer.columns + column)
-            epilogue_f32.finish(
-                self.workload.epilogue, acc, r * COLUMNS, columns, self.output, target, residual
-            )
 
 
 @dataclass(frozen=True)
@@ -517,7 +519,7 @@ class _Rows:
         ]
         if held.facts == 1:
             sizes = [T.Bind(tirx.Broadcast(load(held.scales, place, 1), LANES)) for place in places]
-            return data, [_zeros("int32x4")] * self.count, sizes, []
+            return data, [zeros("int32x4")] * self.count, sizes, []
         facts = [load(held.scales, place * LANES, LANES) for place in places]
         sizes, sums, shifts = (
             [T.Bind(tirx.Shuffle([each], [lane] * LANES)) for each in facts] for lane in range(3)
@@ -525,18 +527,18 @@ class _Rows:
         return data, [T.Bind(tirx.reinterpret("int32x4", each)) for each in shifts], sizes, sums
 
 
-def _parts(weights: tirx.Buffer, start: ir.Expr, bits: int) -> Iterator[tuple[int, int, ir.Expr]]:
+def parts_of(weights: tirx.Buffer, start: ir.Expr, bits: int) -> Iterator[tuple[int, int, ir.Expr]]:
     """Emit the loads of four columns of a block: (four k's, half, int8x16 [column][k])."""
     for four in range(_BYTES // 4):
         if bits == _FOUR:
-            halves = _halves(load(weights, start + four * _BYTES, _BYTES))
+            halves = halves_of(load(weights, start + four * _BYTES, _BYTES))
             yield from ((four, half, each) for half, each in enumerate(halves))
         else:
             for half in range(2):
                 yield four, half, load(weights, start + (2 * four + half) * _BYTES, _BYTES)
 
 
-def _halves(held: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+def halves_of(held: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     """Emit 16 times the weights in the low and in the high four bits."""
     shift, mask = (tirx.Broadcast(tirx.IntImm("int8", value), _BYTES) for value in (4, -16))
     return T.Bind(held << shift), T.Bind(tirx.bitwise_and(held, mask))
@@ -556,7 +558,7 @@ def _by_sdot(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) -> 
 
 def _by_smull(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) -> list[ir.Expr]:
     """Emit the same with SMLAL; two products fit 16 bits, as data is never -128."""
-    totals = [[_zeros("int32x4")] * 2 for _ in data]
+    totals = [[zeros("int32x4")] * 2 for _ in data]
     pairs: list[list[ir.Expr]] = [[] for _ in data]
     for four, half, weights in parts:
         columns = T.Bind(low(weights)), T.Bind(high(weights))
@@ -581,7 +583,7 @@ def _by_vectors(data: list[list[ir.Expr]], parts: Parts, starts: list[ir.Expr]) 
         even, odd = (tirx.Shuffle([x], list(range(first, lanes, 2))) for first in range(2))
         return T.Bind(even + odd)
 
-    totals: list[ir.Expr] = [_zeros("int32x8") for _ in data]
+    totals: list[ir.Expr] = [zeros("int32x8") for _ in data]
     for four, half, weights in parts:
         wide = T.Bind(tirx.Cast("int32x16", T.Bind(tirx.Cast("int16x16", weights))))
         for r, row in enumerate(data):
@@ -597,7 +599,8 @@ _DOTS: dict[Instruction, Callable[[list[list[ir.Expr]], Parts, list[ir.Expr]], l
 }
 
 
-def _zeros(dtype: str) -> ir.Expr:
+def zeros(dtype: str) -> ir.Expr:
+    """Return a vector of zeros, such as "int32x4"."""
     element, lanes = dtype.split("x")
     return tirx.Broadcast(tirx.IntImm(element, 0), int(lanes))
 

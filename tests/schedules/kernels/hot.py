@@ -120,6 +120,7 @@ HOT = (
     Hot("gemm_w8", lambda: weight_only(linear(256, 256, 256, ("bias",)), "float32"), 0.82),
     Hot("gemm_w4", lambda: grouped(256, 256, 256, 32, ("bias",)), 0.82),
     Hot("gemm_blocks", lambda: Case(32, 256, 256).workload, 0.53),
+    Hot("gemm_blocks_mmla", lambda: Case(32, 256, 256).workload, 0.45, N2),
     Hot("gather_blocks", lambda: gathered(Case(1, 256, 256), 8), 0.1),
     Hot(
         "winograd_f32", lambda: conv2d((1, 28, 28, 128), 128, (3, 3), ("bias", "relu"), padding=AROUND), 0.85
