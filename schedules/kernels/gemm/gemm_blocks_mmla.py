@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The products of `gemm_blocks` for many rows, by SMMLA: equal results, from the same packed weights.
 
-SMMLA multiplies two rows by two columns, eight k at a time. Rows are quantised as pairs, [tile][block][pair][eight k's]
-[row][k]. A task takes a panel: it zips the panel's weights to [vector][block][two columns][eight k's][column][k] and
-widens its scales in L1, once for all rows; then it computes tiles of 8 rows by 4 columns.
+SMMLA multiplies two rows by two columns, eight k at a time. Rows are quantised in tiles of eight, and a task first zips
+the weights of its panel and widens their scales, in L1, once for all rows. Both are byte buffers, so that all that a
+block of a tile reads is at constant distances from two addresses:
+
+    data       [tile][block], each  [pair of rows][eight k's][row][k], then scales (and more) of [pair][row][2]
+    weights    [vector][block], each  [two columns][eight k's][column][k], then scales (and offsets) of [two columns]
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
@@ -144,54 +147,58 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 @dataclass(frozen=True)
 class _Data:
-    """Quantised pairs of rows, flat.
+    """Quantised rows.
 
     Attributes:
-        integers: int8 [tile][block][pair][eight k's][row][k].
-        facts: float32 [tile][block][pair][1 or 3][row][2]: the scale, and if weights have a shift or offsets, the
-            scaled sum of the block, and what the shift adds to sums of products, the bits of an int32. Each stands
-            twice, for two columns.
-        count: The number of facts, 1 or 3.
+        held: Flat int8, as the module describes it.
+        facts: Number of facts of a row, 1 or 3: the scale, and if weights have a shift or offsets, the scaled sum of
+            the block, and what the shift adds to sums of products, the bits of an int32.
     """
 
-    integers: tirx.Buffer
-    facts: tirx.Buffer
-    count: int
+    held: tirx.Buffer
+    facts: int
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of a tile."""
+        return PAIRS * (_OF_PAIR + self.facts * _BYTES)
+
+    def fact(self, number: int, pair: int) -> int:
+        """Return the offset in a block of a fact of a pair of rows, float32 [row][2]."""
+        return PAIRS * _OF_PAIR + (number * PAIRS + pair) * _BYTES
 
 
 def _quantized(layer: Layer, x: tirx.Buffer, parallel: bool) -> _Data:
     """Emit the quantisation of all rows; a row that completes the last pair is 0."""
-    count = 3 if layer.offsets or layer.shift else 1
-    places = -(-layer.rows // ROWS) * layer.blocks * PAIRS
-    data = _Data(
-        T.alloc_buffer((places * _OF_PAIR,), "int8", layout=None),
-        T.alloc_buffer((places * count * LANES,), "float32", layout=None),
-        count,
-    )
+    data = _Data(x, 3 if layer.offsets or layer.shift else 1)
+    tiles = -(-layer.rows // ROWS)
+    data = replace(data, held=T.alloc_buffer((tiles * layer.blocks * data.block,), "int8", layout=None))
 
     def stored(row: ir.Expr, block: ir.Expr, halves: Sequence[ir.Expr], facts: Sequence[ir.Expr]) -> None:
         tile, within = T.Bind(tirx.floordiv(row, ROWS)), T.Bind(tirx.floormod(row, ROWS))
         pair, side = T.Bind(tirx.floordiv(within, PAIR)), T.Bind(tirx.floormod(within, PAIR))
-        place = T.Bind((tile * layer.blocks + block) * PAIRS + pair)
+        start = T.Bind((tile * layer.blocks + block) * data.block)
+        to = T.Bind(start + pair * _OF_PAIR + side * mmla.K_STEP)
         for step in range(_STEPS):
-            part = halves[step // PAIR]
-            eight = T.Bind(low(part) if step % PAIR == 0 else high(part))
-            store(data.integers, eight, place * _OF_PAIR + step * _BYTES + side * mmla.K_STEP, mmla.K_STEP)
+            half = low if step % PAIR == 0 else high
+            store(data.held, T.Bind(half(halves[step // PAIR])), to + step * _BYTES, mmla.K_STEP)
+        to = T.Bind(start + pair * _BYTES + side * mmla.K_STEP)
         for number, fact in enumerate(facts):
-            at = (place * count + number) * LANES + side * PAIR
-            store(data.facts, T.Bind(tirx.Broadcast(fact, PAIR)), at, PAIR)
+            twice = tirx.reinterpret("int8x8", T.Bind(tirx.Broadcast(fact, PAIR)))
+            store(data.held, twice, to + data.fact(number, 0), mmla.K_STEP)
 
     def write(row: ir.Expr, block: ir.Expr, quantized: QuantizedBlock) -> None:
         facts = [quantized.scale]
-        if count > 1:
+        if data.facts > 1:
             facts += [quantized.scaled_total, quantized.shifted(layer.scaled_shift)]
         stored(row, block, quantized.halves, facts)
 
-    each_block(x, (layer.rows, layer.depth), write, parallel=parallel, sums=count > 1, a64=True)
+    each_block(x, (layer.rows, layer.depth), write, parallel=parallel, sums=data.facts > 1, a64=True)
     if layer.rows % PAIR:
         with T.serial(i64(0), i64(layer.blocks)) as block:
-            none, zero = tirx.Broadcast(tirx.IntImm("int8", 0), _BYTES), tirx.FloatImm("float32", 0.0)
-            stored(i64(layer.rows), block, (none, none), [zero] * count)
+            none = tirx.Broadcast(tirx.IntImm("int8", 0), _BYTES)
+            zero = T.Bind(tirx.FloatImm("float32", 0.0))
+            stored(i64(layer.rows), block, (none, none), [zero] * data.facts)
     return data
 
 
@@ -211,11 +218,10 @@ class _Tiles:
         """Emit the tiles of a panel that has so many columns without padding."""
         layer = self.layer
         weights = self._zipped(panel)
-        by_group = [self._widened(each, panel) for each in self.buffers.by_group]
 
         def vector(v: ir.Expr, width: int) -> None:
             def tile(row: ir.Expr, rows: int) -> None:
-                acc = self._product(row, rows, v, weights, by_group)
+                acc = self._product(row, rows, v, weights)
                 self._finish(acc, row, rows, T.Bind(panel * COLUMNS + v * LANES), width)
 
             threads.each_tile(layer.rows, ROWS, False, tile)
@@ -227,46 +233,45 @@ class _Tiles:
         if rest:
             vector(i64(full), rest)
 
+    @property
+    def _block(self) -> int:
+        """Bytes of a block of the zipped weights."""
+        return PAIR * (_OF_PAIR + len(self.buffers.by_group) * _BYTES)
+
     def _zipped(self, panel: ir.Expr) -> tirx.Buffer:
-        """Emit the weights of a panel for SMMLA, flat int8 [vector][block][two columns][eight k's][column][k]."""
+        """Emit the weights of a panel for SMMLA with their scales and offsets, as the module describes it."""
         layer = self.layer
-        zipped = T.alloc_buffer((layer.blocks * COLUMNS * BLOCK,), "int8", layout=None)
-        with T.serial(i64(0), i64(VECTORS * layer.blocks)) as index:
-            v, block = T.Bind(tirx.floordiv(index, layer.blocks)), T.Bind(tirx.floormod(index, layer.blocks))
-            size = layer.block_bytes // VECTORS
-            start = T.Bind((panel * layer.blocks + block) * layer.block_bytes + v * size)
-            parts = {
-                (half, four): part for four, half, part in parts_of(self.buffers.weights, start, layer.bits)
-            }
-            to = T.Bind(index * (PAIR * _OF_PAIR))
-            for step in range(_STEPS):
-                half, four = step // PAIR, PAIR * (step % PAIR)
-                zips = zip_halves(parts[half, four], parts[half, four + 1], "int32x4")
-                for columns, each in enumerate(zips):
-                    store(zipped, T.Bind(each), to + columns * _OF_PAIR + step * _BYTES, _BYTES)
+        zipped = T.alloc_buffer((VECTORS * layer.blocks * self._block,), "int8", layout=None)
+        size = layer.block_bytes // VECTORS
+        with T.serial(i64(0), i64(VECTORS)) as v:
+            start = T.Bind(panel * (layer.blocks * layer.block_bytes) + v * size)
+            to = T.Bind(v * (layer.blocks * self._block))
+            of_panel = T.Bind(panel * (layer.groups * COLUMNS) + v * LANES)
+            with T.serial(i64(0), i64(layer.blocks)) as block:
+                held = parts_of(self.buffers.weights, T.Bind(start + block * layer.block_bytes), layer.bits)
+                parts = {(half, four): part for four, half, part in held}
+                at = T.Bind(to + block * self._block)
+                for step in range(_STEPS):
+                    half, four = step // PAIR, PAIR * (step % PAIR)
+                    zips = zip_halves(parts[half, four], parts[half, four + 1], "int32x4")
+                    for columns, each in enumerate(zips):
+                        store(zipped, T.Bind(each), at + columns * _OF_PAIR + step * _BYTES, _BYTES)
+                group = T.Bind(of_panel + tirx.floordiv(block, layer.blocks_of_group) * COLUMNS)
+                for number, each in enumerate(self.buffers.by_group):
+                    four = converted(load(each, group, LANES), "float32")
+                    for pair in range(PAIR):
+                        both = T.Bind(tirx.Shuffle([four], [PAIR * pair, PAIR * pair + 1] * PAIR))
+                        store(
+                            zipped, tirx.reinterpret("int8x16", both), at + self._factor(number, pair), _BYTES
+                        )
         return zipped
 
-    def _widened(self, held: tirx.Buffer, panel: ir.Expr) -> tirx.Buffer:
-        """Emit scales or offsets of a panel, flat float32 [vector][group][two columns][row][column]."""
-        groups = self.layer.groups
-        wide = T.alloc_buffer((groups * COLUMNS * PAIR,), "float32", layout=None)
-        with T.serial(i64(0), i64(VECTORS * groups)) as index:
-            v, group = T.Bind(tirx.floordiv(index, groups)), T.Bind(tirx.floormod(index, groups))
-            at = T.Bind((panel * groups + group) * COLUMNS + v * LANES)
-            four = converted(load(held, at, LANES), "float32")
-            for pair in range(PAIR):
-                both = tirx.Shuffle([four], [PAIR * pair, PAIR * pair + 1] * PAIR)
-                store(wide, T.Bind(both), T.Bind(index * (PAIR * LANES)) + pair * LANES, LANES)
-        return wide
+    @staticmethod
+    def _factor(number: int, pair: int) -> int:
+        """Return the offset in a block of the scales (0) or offsets (1) of two columns, float32 [row][column]."""
+        return PAIR * _OF_PAIR + (number * PAIR + pair) * _BYTES
 
-    def _product(
-        self,
-        row: ir.Expr,
-        rows: int,
-        v: ir.Expr,
-        weights: tirx.Buffer,
-        by_group: Sequence[tirx.Buffer],
-    ) -> tirx.Buffer:
+    def _product(self, row: ir.Expr, rows: int, v: ir.Expr, weights: tirx.Buffer) -> tirx.Buffer:
         """Emit the totals of a tile, flat float32 [pair of rows][two columns][row][column]."""
         layer, pairs = self.layer, -(-rows // PAIR)
         acc = T.alloc_buffer((pairs * PAIR * LANES,), "float32", layout=None)
@@ -274,44 +279,42 @@ class _Tiles:
             store(acc, splat(0.0, "float32", LANES), i64(at), LANES)
         first = T.Bind(tirx.floordiv(row, ROWS) * layer.blocks)
         with T.serial(i64(0), i64(layer.blocks)) as block:
-            group = T.Bind(tirx.floordiv(block, layer.blocks_of_group) + v * layer.groups)
+            start = opaque_offset((block + v * layer.blocks) * self._block)
             factors = [
-                [load(each, group * (PAIR * LANES) + pair * LANES, LANES) for pair in range(PAIR)]
-                for each in by_group
+                [_floats(weights, start + self._factor(number, pair)) for pair in range(PAIR)]
+                for number in range(len(self.buffers.by_group))
             ]
-            start = opaque_offset((block + v * layer.blocks) * (PAIR * _OF_PAIR))
             columns = [
                 [load(weights, start + pair * _OF_PAIR + step * _BYTES, _BYTES) for step in range(_STEPS)]
                 for pair in range(PAIR)
             ]
-            data = opaque_offset((first + block) * (PAIRS * _OF_PAIR))
-            facts = opaque_offset((first + block) * (PAIRS * self.data.count * LANES))
+            data = opaque_offset((first + block) * self.data.block)
             for pair in range(pairs):
-                places = data + pair * _OF_PAIR, facts + pair * (self.data.count * LANES)
-                self._pair(places, columns, factors, acc, pair * PAIR * LANES)
+                self._pair(data, pair, columns, factors, acc)
         return acc
 
     def _pair(
         self,
-        place: tuple[ir.Expr, ir.Expr],
+        start: ir.Expr,
+        rows: int,
         columns: Sequence[Sequence[ir.Expr]],
         factors: Sequence[Sequence[ir.Expr]],
         acc: tirx.Buffer,
-        first: int,
     ) -> None:
-        """Emit the addition of a block's products of two rows and four columns to their totals."""
-        data = [load(self.data.integers, place[0] + step * _BYTES, _BYTES) for step in range(_STEPS)]
-        facts = [load(self.data.facts, place[1] + number * LANES, LANES) for number in range(self.data.count)]
-        start = zeros("int32x4") if self.data.count == 1 else T.Bind(tirx.reinterpret("int32x4", facts[2]))
+        """Emit the addition of a block's products of a pair of rows and four columns to their totals."""
+        held = self.data.held
+        data = [load(held, start + rows * _OF_PAIR + step * _BYTES, _BYTES) for step in range(_STEPS)]
+        facts = [_floats(held, start + self.data.fact(number, rows)) for number in range(self.data.facts)]
+        first = zeros("int32x4") if self.data.facts == 1 else T.Bind(tirx.reinterpret("int32x4", facts[2]))
         for pair in range(PAIR):
-            total = start
+            total = first
             for step in range(_STEPS):
                 total = T.Bind(mmla.smmla(total, data[step], columns[pair][step]))
-            if self.data.count > 1:
+            if self.data.facts > 1:
                 # Else LLVM computes all pairs at once, and spills.
                 total = T.Bind(pinned(total))
             floats = scvtf(total, 4) if self.layer.bits == _FOUR else tirx.Cast("float32x4", total)
-            to = i64(first + pair * LANES)
+            to = i64((rows * PAIR + pair) * LANES)
             value = T.Bind(fma(floats, T.Bind(factors[0][pair] * facts[0]), load(acc, to, LANES)))
             for offset in factors[1:]:
                 value = T.Bind(fma(offset[pair], facts[1], value))
@@ -326,3 +329,8 @@ class _Tiles:
             store(by_row, T.Bind(combine(*parts)), i64(r * LANES), LANES)
         for r in range(rows):
             self.buffers.finish(by_row, r * LANES, T.Bind(row + r), column, columns)
+
+
+def _floats(held: tirx.Buffer, at: ir.Expr) -> ir.Expr:
+    """Emit the load of a float32x4 from bytes."""
+    return T.Bind(tirx.reinterpret("float32x4", load(held, at, _BYTES)))
