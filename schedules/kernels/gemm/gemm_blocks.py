@@ -13,7 +13,7 @@ single tokens share the weights. A total is one chain of FMA in both, so that th
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -47,11 +47,17 @@ COLUMNS = 16
 VECTORS = COLUMNS // LANES
 """Vectors of columns of a panel."""
 
-TILE = 3
-"""Most rows of a register tile: 12 float totals, 3 integer sums, 6 registers of data, 2 of weights, 4 of scales."""
+TILE = 4
+"""Most rows of a register tile: of 8 columns, 8 totals, 4 integer sums, 8 registers of data, 4 of weights and facts."""
+
+_VECTORS = {1: 4, 2: 4, 3: 2, 4: 2}
+"""Rows of a register tile → its vectors of columns; with more, LLVM spills on some cores."""
 
 UNROLL = 2
 """Blocks of one iteration for a single row, where increments of addresses are 6 % of the instructions."""
+
+_FLOAT = 4
+"""Bytes of a float32."""
 
 _BYTES = 16
 """Bytes of a register, and k of half a block."""
@@ -70,12 +76,14 @@ class Params:
 
     Attributes:
         rows: Rows of a register tile, 1 to `TILE`.
+        vectors: Vectors of columns of a register tile, 2 or 4.
         dot: The instruction that multiplies; "vector" stands for vector operations that every target has.
         parallel: Whether panels are spread over the runtime's threads.
     """
 
     rows: int
     dot: Instruction = "sdot"
+    vectors: int = VECTORS
     parallel: bool = False
 
     def __post_init__(self) -> None:
@@ -177,9 +185,9 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return the register tiles of one row up to `TILE` rows."""
     layer = taken(read(workload), workload)
     dot: Instruction = "sdot" if sdot.FEATURE in core.features else "smull" if core.neon else "vector"
-    tiles = [Params(rows, dot) for rows in range(1, min(TILE, layer.rows) + 1)]
+    tiles = [Params(rows, dot, _VECTORS[rows]) for rows in range(1, min(TILE, layer.rows) + 1)]
     long = max(_cost(layer, params).cycles(core) for params in tiles) >= threads.PARALLEL_CYCLES
-    return tuple(Params(params.rows, dot, long and layer.panels > 1) for params in tiles)
+    return tuple(replace(params, parallel=long and layer.panels > 1) for params in tiles)
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -203,7 +211,8 @@ def _cost(layer: Layer, params: Params) -> Cost:
         if not rows or not count:
             continue
         tile = arithmetic(8 * products * rows + 4 * rows + (8 if packed else 0))
-        tile += scalar((4 if packed else 8) / 2 + 1 + (2 * rows + rows) / VECTORS + 0.5)
+        # Loads of weights and scales, half of them LDP; those of data, and the loop, once for all vectors.
+        tile += scalar((4 if packed else 8) / 2 + 1 + (rows + 6) / params.vectors)
         if layer.offsets:
             tile += arithmetic(rows + 1) + scalar(1)
         cost += tile * (vectors * count)
@@ -319,43 +328,93 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 @dataclass(frozen=True)
 class _Data:
-    """Quantised rows, flat.
+    """Quantised rows, so that all that a tile reads of a block is at constant distances from one address.
 
     Attributes:
-        integers: int8 [row][block][32].
-        scales: float32 [row][block][1 or 4]: the scale, and if weights have a shift or offsets, the scaled sum of the
-            block, what the shift adds to sums of products (the bits of an int32), and 0.
-        facts: The last size, 1 or 4.
+        held: Flat bytes, [tile][block], each the integers [row][32], and facts in float32x4: the scales of up to four
+            rows. If weights have a shift or offsets, then the scaled sums of the block, and what the shift adds to sums
+            of products, the bits of an int32; of tiles of one row, all three are in one float32x4.
+        blocks: Blocks of a row.
+        rows: Rows of a tile.
+        several: Whether there are more facts than scales.
     """
 
-    integers: tirx.Buffer
-    scales: tirx.Buffer
-    facts: int
+    held: tirx.Buffer
+    blocks: int
+    rows: int
+    several: bool
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of a tile."""
+        return self.rows * BLOCK + (3 if self.several and self.rows > 1 else 1) * _BYTES
+
+    def fact(self, number: int, row: int) -> int:
+        """Return the offset in a block of a fact of a row: 0 is its scale, 1 its sum, 2 what the shift adds."""
+        lane = number if self.rows == 1 else number * LANES + row
+        return self.rows * BLOCK + lane * _FLOAT
+
+    def load(self, start: ir.Expr, count: int) -> "_Rows":
+        """Emit the loads of a block of a tile of `count` rows."""
+        data = [
+            [load(self.held, start + r * BLOCK + half * _BYTES, _BYTES) for half in range(2)]
+            for r in range(count)
+        ]
+        numbers = 3 if self.several and self.rows > 1 else 1
+        vectors = [load(self.held, start + self.rows * BLOCK + n * _BYTES, _BYTES) for n in range(numbers)]
+        floats = [T.Bind(tirx.reinterpret("float32x4", each)) for each in vectors]
+
+        def splats(number: int) -> list[ir.Expr]:
+            lanes = [
+                divmod(self.fact(number, r) // _FLOAT - self.rows * BLOCK // _FLOAT, LANES)
+                for r in range(count)
+            ]
+            return [T.Bind(tirx.Shuffle([floats[vector]], [lane] * LANES)) for vector, lane in lanes]
+
+        if not self.several:
+            return _Rows(data, [zeros("int32x4")] * count, splats(0), [])
+        starts = [T.Bind(tirx.reinterpret("int32x4", each)) for each in splats(2)]
+        return _Rows(data, starts, splats(0), splats(1))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A block of the rows of a tile, an entry a row.
+
+    Attributes:
+        data: Two int8x16.
+        starts: The int32x4 with which sums of products start.
+        scales: The scale in all lanes.
+        sums: The scaled sum of the block in all lanes; empty without offsets and shift.
+    """
+
+    data: list[list[ir.Expr]]
+    starts: list[ir.Expr]
+    scales: list[ir.Expr]
+    sums: list[ir.Expr]
 
 
 def _quantized(layer: Layer, x: tirx.Buffer, params: Params) -> _Data:
     """Emit the quantisation of all rows."""
-    blocks = layer.rows * layer.blocks
-    facts = LANES if layer.offsets or layer.shift else 1
-    data = _Data(
-        T.alloc_buffer((blocks * BLOCK,), "int8", layout=None),
-        T.alloc_buffer((blocks * facts,), "float32", layout=None),
-        facts,
-    )
+    data = _Data(x, layer.blocks, params.rows, several=layer.offsets or bool(layer.shift))
+    tiles = -(-layer.rows // params.rows)
+    data = replace(data, held=T.alloc_buffer((tiles * layer.blocks * data.block,), "int8", layout=None))
 
     def write(row: ir.Expr, block: ir.Expr, quantized: QuantizedBlock) -> None:
-        place = T.Bind(row * layer.blocks + block)
+        tile, within = T.Bind(tirx.floordiv(row, params.rows)), T.Bind(tirx.floormod(row, params.rows))
+        start = T.Bind((tile * layer.blocks + block) * data.block)
         for half, values in enumerate(quantized.halves):
-            store(data.integers, values, place * BLOCK + half * _BYTES, _BYTES)
-        if facts == 1:
-            store(data.scales, quantized.scale, place, 1)
-            return
-        parts = [quantized.scale, quantized.scaled_total, quantized.shifted(layer.scaled_shift), _f32(0)]
-        store(data.scales, tirx.Shuffle(parts, list(range(LANES))), place * LANES, LANES)
+            store(data.held, values, start + within * BLOCK + half * _BYTES, _BYTES)
+        facts = [quantized.scale]
+        if data.several:
+            facts += [quantized.scaled_total, quantized.shifted(layer.scaled_shift)]
+        for number, fact in enumerate(facts):
+            place = start + (data.fact(number, 0) + within * (_FLOAT if params.rows > 1 else 0))
+            store(data.held, tirx.reinterpret("int8x4", fact), place, _FLOAT)
 
     several = params.parallel and layer.rows > TILE
     a64 = params.dot != "vector"
-    each_block(x, (layer.rows, layer.depth), write, parallel=several, sums=facts > 1, a64=a64)
+    each_block(x, (layer.rows, layer.depth), write, parallel=several, sums=data.several, a64=a64)
     return data
 
 
@@ -371,6 +430,11 @@ class _Panels:
     def layer(self) -> Layer:
         """The product."""
         return self.buffers.layer
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.params.vectors * LANES
 
     def emit(self) -> None:
         """Emit the loop over panels; the last one has code of its own if it is padded."""
@@ -401,9 +465,12 @@ class _Panels:
         ]
 
         def tile(row: ir.Expr, rows: int) -> None:
-            acc = self._product(_Rows(self.data, layer.blocks, row, rows), weights, bits, scales)
-            for r in range(rows):
-                self.buffers.finish(acc, r * COLUMNS, T.Bind(row + r), T.Bind(panel * COLUMNS), columns)
+            for first in range(0, -(-columns // LANES), self.params.vectors):
+                acc = self._product((row, rows), weights, bits, scales, first)
+                for r in range(rows):
+                    place = T.Bind(panel * COLUMNS + first * LANES)
+                    width = min(self.width, columns - first * LANES)
+                    self.buffers.finish(acc, r * self.width, T.Bind(row + r), place, width)
 
         threads.each_tile(layer.rows, self.params.rows, False, tile)
 
@@ -420,68 +487,76 @@ class _Panels:
         return wide
 
     def _product(
-        self, rows: "_Rows", weights: tirx.Buffer, bits: int, scales: Sequence[tirx.Buffer]
+        self,
+        rows: tuple[ir.Expr, int],
+        weights: tirx.Buffer,
+        bits: int,
+        scales: Sequence[tirx.Buffer],
+        first: int,
     ) -> tirx.Buffer:
-        """Emit the totals of a tile, flat float32 [row][16]."""
+        """Emit the totals of a tile (first row, number of rows) from vector `first` on, flat float32 [row][columns]."""
         layer, count = self.layer, self.layer.blocks_of_group
-        acc = T.alloc_buffer((rows.count * COLUMNS,), "float32", layout=None)
-        for at in range(0, rows.count * COLUMNS, LANES):
+        acc = T.alloc_buffer((rows[1] * self.width,), "float32", layout=None)
+        for at in range(0, rows[1] * self.width, LANES):
             store(acc, splat(0.0, "float32", LANES), i64(at), LANES)
 
         def of_group(group: ir.Expr) -> list[list[ir.Expr]]:
             """Emit the loads of a group: for each vector of columns its scales, and its offsets if there are any."""
             held = [
-                load(each, group * COLUMNS + 2 * LANES * pair, 2 * LANES)
+                load(each, group * COLUMNS + first * LANES + 2 * LANES * pair, 2 * LANES)
                 for each in scales
-                for pair in range(VECTORS // 2)
+                for pair in range(self.params.vectors // 2)
             ]
             vectors = [converted(T.Bind(half(each)), "float32") for each in held for half in (low, high)]
-            return [vectors[v::VECTORS] for v in range(VECTORS)]
+            return [vectors[v :: self.params.vectors] for v in range(self.params.vectors)]
 
         if count == 1:
-            step = UNROLL if rows.count == 1 else 1
+            step = UNROLL if rows[1] == 1 else 1
             with T.serial(i64(0), i64(layer.blocks // step)) as part:
                 for index in range(step):
                     block = T.Bind(part * step + index)
-                    self._block(rows, weights, bits, block, of_group(block), acc)
+                    self._block(rows, weights, bits, block, of_group(block), acc, first)
             for rest in range(layer.blocks - layer.blocks % step, layer.blocks):
-                self._block(rows, weights, bits, i64(rest), of_group(i64(rest)), acc)
+                self._block(rows, weights, bits, i64(rest), of_group(i64(rest)), acc, first)
             return acc
         with T.serial(i64(0), i64(layer.groups)) as group:
-            first, held = T.Bind(group * count), of_group(group)
+            begin, held = T.Bind(group * count), of_group(group)
             whole = layer.blocks % count == 0
-            last = i64(count) if whole else tirx.min(i64(count), layer.blocks - first)
+            last = i64(count) if whole else tirx.min(i64(count), layer.blocks - begin)
             with T.serial(i64(0), last) as inner:
-                self._block(rows, weights, bits, T.Bind(first + inner), held, acc)
+                self._block(rows, weights, bits, T.Bind(begin + inner), held, acc, first)
         return acc
 
     def _block(
         self,
-        rows: "_Rows",
+        rows: tuple[ir.Expr, int],
         weights: tirx.Buffer,
         bits: int,
         block: ir.Expr,
         by_vector: Sequence[Sequence[ir.Expr]],
         acc: tirx.Buffer,
+        first: int,
     ) -> None:
         """Emit the addition of a block's products to the totals; `by_vector` has scales and offsets of columns."""
-        data, start_of, sizes, sums = rows.block(block)
+        tile = T.Bind(tirx.floordiv(rows[0], self.data.rows) * self.layer.blocks + block)
+        place = tile * self.data.block
+        data = self.data.load(opaque_offset(place) if self.data.rows > 1 else T.Bind(place), rows[1])
         dot, step = _DOTS[self.params.dot], BLOCK * LANES * bits // 8
         start = T.Bind(block * (VECTORS * step))
         if bits != self.layer.bits:  # else LLVM adds to the panel's address in each block
             start = opaque_offset(start)
-        for v in range(VECTORS):
-            dots = dot(data, parts_of(weights, start + v * step, bits), start_of)
+        for v in range(self.params.vectors):
+            dots = dot(data.data, parts_of(weights, start + (first + v) * step, bits), data.starts)
             if self.params.dot != "vector":
                 # Else LLVM multiplies all vectors of columns at once, and spills.
                 dots = [*dots[:-1], T.Bind(pinned(dots[-1]))]
             scale, *offset = by_vector[v]
             for r, integers in enumerate(dots):
-                at = i64(r * COLUMNS + v * LANES)
-                by = T.Bind(scale * sizes[r])
+                at = i64(r * self.width + v * LANES)
+                by = T.Bind(scale * data.scales[r])
                 total = T.Bind(fma(self._floats(integers), by, load(acc, at, LANES)))
                 for each in offset:
-                    total = T.Bind(fma(each, sums[r], total))
+                    total = T.Bind(fma(each, data.sums[r], total))
                 store(acc, total, at, LANES)
 
     def _floats(self, sums: ir.Expr) -> ir.Expr:
@@ -491,40 +566,6 @@ class _Panels:
         if self.params.dot == "vector":
             return T.Bind(tirx.Cast("float32x4", sums) * splat(1 / 16, "float32", LANES))
         return scvtf(sums, 4)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Quantised rows of a tile."""
-
-    data: _Data
-    blocks: int
-    first: ir.Expr
-    count: int
-
-    def block(
-        self, block: ir.Expr
-    ) -> tuple[list[list[ir.Expr]], list[ir.Expr], list[ir.Expr], list[ir.Expr]]:
-        """Emit the loads of a block, and return lists of one entry per row.
-
-        Returns:
-            Two int8x16 of data; the int32x4 with which sums of products start; the scale and the scaled sum of the
-            block in all lanes, the latter only if there are offsets or a shift.
-        """
-        places = [T.Bind((self.first + r) * self.blocks + block) for r in range(self.count)]
-        held = self.data
-        data = [
-            [load(held.integers, place * BLOCK + half * _BYTES, _BYTES) for half in range(2)]
-            for place in places
-        ]
-        if held.facts == 1:
-            sizes = [T.Bind(tirx.Broadcast(load(held.scales, place, 1), LANES)) for place in places]
-            return data, [zeros("int32x4")] * self.count, sizes, []
-        facts = [load(held.scales, place * LANES, LANES) for place in places]
-        sizes, sums, shifts = (
-            [T.Bind(tirx.Shuffle([each], [lane] * LANES)) for each in facts] for lane in range(3)
-        )
-        return data, [T.Bind(tirx.reinterpret("int32x4", each)) for each in shifts], sizes, sums
 
 
 def parts_of(weights: tirx.Buffer, start: ir.Expr, bits: int) -> Iterator[tuple[int, int, ir.Expr]]:

@@ -19,7 +19,7 @@ AXES: dict[str, dict[str, set[str]]] = {
     "gemm_bf16": {"tile": {"row_pairs", "column_pairs"}, "order of loops": {"column_blocks"}},
     "gemm_w8": {"tile": {"tile"}},
     "gemm_w4": {"tile": {"tile"}},
-    "gemm_blocks": {"tile": {"rows"}, "instruction": {"dot"}},
+    "gemm_blocks": {"tile": {"rows", "vectors"}, "instruction": {"dot"}},
     "winograd_f32": {
         "algorithm": {"outputs"},
         "tile": {"rows", "vectors"},
