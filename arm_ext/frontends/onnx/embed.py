@@ -13,6 +13,7 @@ import numpy.typing as npt
 from onnx import TensorProto
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.onnx.block_products import in_blocks, is_in_blocks
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.fused import layer_norm
 from arm_ext.frontends.onnx.opset_forms import add, like, part, reduce
@@ -92,13 +93,17 @@ def matmul_blocks(e: Expansion) -> None:
     levels = _unpacked(e.known(packed), bits).reshape(n, -1)[:, : blocks * block].reshape(n, blocks, block)
     zero = _zeros(e, zeros, (n, blocks), bits)
     steps = e.known(scales).reshape(n, blocks)
+    output = e.node.output[0]
+    if is_in_blocks(e, x):
+        y = in_blocks(e, x, levels, steps, zero, k)
+        e.emit("Add", [y, bias], output) if bias else e.emit("Identity", [y], output)
+        return
     if steps.dtype == e.dtype(x):
         rows = matrix_of_blocks(e, levels.reshape(n, -1)[:, :k], steps, zero, block)
         matrix = e.emit("Transpose", [rows], perm=[1, 0])
     else:
         weight = _scaled(levels, steps[:, :, None], zero[:, :, None])
         matrix = e.constant(weight.reshape(n, -1)[:, :k].T.astype(e.dtype(x)))
-    output = e.node.output[0]
     y = e.emit("MatMul", [x, matrix], "" if bias else output)
     if bias:
         e.emit("Add", [y, bias], output)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MatMulNBits of int8 data against onnxruntime, which quantises its data in the blocks of the weights."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import arm_ext
+from arm_ext.frontends.load import import_model
+from arm_ext.pipeline.selftest import module_runner
+from schedules.numerics.blocks import BlockWeights, linear_blocks
+
+CASES = {
+    "4 bits": (1, 64, 32, 4, 32, "", False),
+    "4 bits, a zero point a block, bias": (5, 96, 48, 4, 32, "random", True),
+    "4 bits, one zero point": (2, 64, 17, 4, 32, "equal", False),
+    "8 bits": (3, 128, 16, 8, 32, "", True),
+    "8 bits, a zero point a block": (3, 70, 33, 8, 32, "random", False),
+}
+
+
+def model(
+    rows: int, k: int, n: int, bits: int, block: int, zeros: str, bias: bool, level: int = 4
+) -> onnx.ModelProto:
+    rng, count = np.random.default_rng(2), -(-k // block)
+    held = {
+        "q": rng.integers(0, 256, (n, count, block * bits // 8)).astype(np.uint8),
+        "s": (rng.random(n * count) * 0.02).astype(np.float32),
+        "z": rng.integers(0, 256, n * -(-count * bits // 8)).astype(np.uint8),
+        "b": rng.normal(size=n).astype(np.float32),
+    }
+    if zeros == "equal":
+        held["z"][:] = 0x33
+    inputs = ["x", "q", "s", "z" if zeros else "", "", "b" if bias else ""]
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "accuracy_level": level}
+    node = helper.make_node(
+        "MatMulNBits", inputs, ["y"], name="product", domain="com.microsoft", **attributes
+    )
+    ends = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, rows, size])]
+        for name, size in (("x", k), ("y", n))
+    ]
+    arrays = [numpy_helper.from_array(held[name], name) for name in inputs if name in held]
+    graph = helper.make_graph([node], "graph", *ends, arrays)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_those_of_onnxruntime(name: str):
+    imported = import_model(model(*CASES[name]))
+    x = np.random.default_rng(3).normal(size=imported.inputs[0].shape).astype(np.float32)
+    (found,), ((expected,), runtime) = module_runner(imported.mod)([x]), imported.reference([x])
+    assert runtime.startswith("onnxruntime")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_weights_keep_their_bits(tmp_path):
+    given = CASES["4 bits, a zero point a block, bias"]
+    result = arm_ext.compile(model(*given), "cortex-a76", tmp_path / "p")
+    assert "gemm_blocks" in {kernel.kernel for kernel in result.report.kernels}
+    _, k, n, *_ = given
+    packed = -(-n // 16) * 16 * (k // 2 + 2 * 4 * k // 32 + 4)
+    assert result.package.manifest.memory.weight_bytes <= packed + 128
+
+
+def test_it_is_the_definition():
+    rng = np.random.default_rng(5)
+    imported = import_model(model(*CASES["4 bits, one zero point"]))
+    x = rng.normal(size=(1, 2, 64)).astype(np.float32)
+    proto = model(*CASES["4 bits, one zero point"])
+    held = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
+    pairs = np.stack([held["q"] & 15, held["q"] >> 4], -1).reshape(17, 64).astype(np.int8) - 8
+    weights = BlockWeights.of(pairs, held["s"].reshape(17, 2), 32, 4, shift=8 - 3)
+    (found,) = module_runner(imported.mod)([x])
+    np.testing.assert_array_equal(found[0], linear_blocks(x[0], weights))
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_other_levels_leave_data_in_float(level: int):
+    given = model(*CASES["4 bits"], level=level)
+    imported = import_model(given)
+    x = np.random.default_rng(3).normal(size=imported.inputs[0].shape).astype(np.float32)
+    (found,), ((expected,), _) = module_runner(imported.mod)([x]), imported.reference([x])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert not [gv for gv in imported.mod.get_global_vars() if "linear_blocks" in gv.name_hint]
