@@ -2,13 +2,15 @@
 """Multiply-accumulates of one inference by source node, for reports and benchmarks."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import tvm
 from tvm import relax
 
 from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
-from schedules.numerics import recurrent
+from schedules.numerics import blocks, recurrent
 
 _CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
@@ -30,7 +32,9 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
 
 
 def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
-    name = getattr(call.op, "name", "")
+    name, attributes = getattr(call.op, "name", ""), _attributes(mod, call)
+    if attributes.get("numerics", "") == blocks.NAME:
+        return math.prod(_shape(call)) * int(attributes["depth"])
     if _walks(mod, call):
         # For each product with the data, [steps, batch, gates * hidden], there is a product with the state of equal
         # size.
@@ -56,10 +60,13 @@ def count_steps(mod: tvm.IRModule) -> int:
 
 def _walks(mod: tvm.IRModule, call: relax.Expr) -> bool:
     """Whether a call is a recurrent layer."""
-    if name_of(call) != CALL_TIR:
-        return False
-    attributes = mod[call.args[0]].attrs
-    return attributes is not None and attributes.get("numerics", "") in recurrent.NAMES
+    return _attributes(mod, call).get("numerics", "") in recurrent.NAMES
+
+
+def _attributes(mod: tvm.IRModule, call: relax.Expr) -> Mapping[str, Any]:
+    """Return the attributes of the routine that a call computes; none of another call."""
+    attributes = mod[call.args[0]].attrs if name_of(call) == CALL_TIR else None
+    return {} if attributes is None else attributes
 
 
 def _shape(expr: relax.Expr) -> list[int]:

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.tir.emit import i64
+
+Held = TypeVar("Held")
+"""What tasks of a thread share."""
 
 PARALLEL_CYCLES = 40_000
 """Calls below this many estimated cycles run on one thread: an empty parallel loop takes two threads 3.4 us, a fifth of
@@ -46,6 +49,28 @@ def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
             # Yield a copy of the loop variable: if a loop does not start at 0, TVM loses the variable in inner loops'
             # bounds.
             yield T.Bind(index)
+
+
+def each_with(
+    count: int, parallel: bool, begin: Callable[[], Held], task: Callable[[ir.Expr, Held], None]
+) -> None:
+    """Emit a loop over `count` tasks that need memory of their thread.
+
+    Args:
+        count: The number of tasks.
+        parallel: Whether the runtime's threads share the tasks.
+        begin: Emits allocations, once for each run of consecutive tasks: the runtime takes 200 instructions for each.
+        task: Emits a task, given its index and what `begin` returned.
+    """
+    if not parallel:
+        held = begin()
+        each(count, False, lambda index: task(index, held))
+        return
+    runs = _runs(count)
+    with T.parallel(i64(0), i64(runs)) as run:
+        held, (start, stop) = begin(), part(run, count, runs)
+        with T.serial(start, stop) as index:
+            task(T.Bind(index), held)
 
 
 def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:

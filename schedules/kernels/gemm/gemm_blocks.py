@@ -441,25 +441,31 @@ class _Panels:
         layer = self.layer
         rest = layer.columns % COLUMNS
 
-        def one(panel: ir.Expr) -> None:
+        def one(panel: ir.Expr, wide: tirx.Buffer | None) -> None:
             if not rest or layer.panels == 1:
-                self._panel(panel, rest or COLUMNS)
+                self._panel(panel, rest or COLUMNS, wide)
                 return
             with T.If(panel < i64(layer.panels - 1)):
                 with T.Then():
-                    self._panel(panel, COLUMNS)
+                    self._panel(panel, COLUMNS, wide)
                 with T.Else():
-                    self._panel(panel, rest)
+                    self._panel(panel, rest, wide)
 
-        threads.each(layer.panels, self.params.parallel, one)
+        threads.each_with(layer.panels, self.params.parallel, self._allocated, one)
 
-    def _panel(self, panel: ir.Expr, columns: int) -> None:
+    def _allocated(self) -> tirx.Buffer | None:
+        """Allocate a panel of 4-bit weights as 8 bits, if there are more rows than those of a tile."""
+        if self.layer.bits == _EIGHT or self.layer.rows <= self.params.rows:
+            return None
+        return T.alloc_buffer((self.layer.blocks * COLUMNS * BLOCK,), "int8", layout=None)
+
+    def _panel(self, panel: ir.Expr, columns: int, wide: tirx.Buffer | None) -> None:
         layer = self.layer
         weights = opaque_view(self.buffers.weights, T.Bind(panel * (layer.blocks * layer.block_bytes)))
-        widens = layer.bits == _FOUR and layer.rows > self.params.rows
-        if widens:
-            weights = self._widened(weights)
-        bits = _EIGHT if widens else layer.bits
+        if wide is not None:
+            self._widen(weights, wide)
+            weights = wide
+        bits = layer.bits if wide is None else _EIGHT
         scales = [
             opaque_view(each, T.Bind(panel * (layer.groups * COLUMNS))) for each in self.buffers.by_group
         ]
@@ -474,17 +480,13 @@ class _Panels:
 
         threads.each_tile(layer.rows, self.params.rows, False, tile)
 
-    def _widened(self, weights: tirx.Buffer) -> tirx.Buffer:
+    def _widen(self, weights: tirx.Buffer, wide: tirx.Buffer) -> None:
         """Emit the conversion of a panel to 8 bits."""
-        size = self.layer.blocks * COLUMNS * BLOCK
-        wide = T.alloc_buffer((size,), "int8", layout=None)
-        with T.serial(i64(0), i64(size // (4 * 2 * _BYTES))) as part:
+        with T.serial(i64(0), i64(self.layer.blocks * VECTORS)) as part:
             for index in range(4):
-                for half, each in enumerate(
-                    halves_of(load(weights, part * (4 * _BYTES) + index * _BYTES, _BYTES))
-                ):
+                held = load(weights, part * (4 * _BYTES) + index * _BYTES, _BYTES)
+                for half, each in enumerate(halves_of(held)):
                     store(wide, each, part * (8 * _BYTES) + (2 * index + half) * _BYTES, _BYTES)
-        return wide
 
     def _product(
         self,

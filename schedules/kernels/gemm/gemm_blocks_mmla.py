@@ -23,7 +23,7 @@ from schedules.intrinsics.narrow import fma, scvtf
 from schedules.intrinsics.opaque import opaque_offset, opaques
 from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import LANES
-from schedules.intrinsics.vector import combine, high, low, zip_halves
+from schedules.intrinsics.vector import high, low, zip_halves
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
@@ -55,6 +55,9 @@ PAIRS = ROWS // PAIR
 
 FEWEST = 4
 """Fewest rows: with fewer, half of a tile is idle, and `gemm_blocks` needs no second layout."""
+
+UNROLL = 2
+"""Blocks of one iteration: increments of addresses and the branch are 7 % of the instructions of one block."""
 
 _BYTES = 16
 _STEPS = BLOCK // mmla.K_STEP
@@ -130,17 +133,17 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         tiles = _Tiles(buffers, data)
         rest = layer.columns % COLUMNS
 
-        def panel(index: ir.Expr) -> None:
+        def panel(index: ir.Expr, zipped: tirx.Buffer) -> None:
             if not rest or layer.panels == 1:
-                tiles.panel(index, rest or COLUMNS)
+                tiles.panel(index, rest or COLUMNS, zipped)
                 return
             with T.If(index < i64(layer.panels - 1)):
                 with T.Then():
-                    tiles.panel(index, COLUMNS)
+                    tiles.panel(index, COLUMNS, zipped)
                 with T.Else():
-                    tiles.panel(index, rest)
+                    tiles.panel(index, rest, zipped)
 
-        threads.each(layer.panels, params.parallel, panel)
+        threads.each_with(layer.panels, params.parallel, tiles.allocated, panel)
     assert function.prim_func is not None
     return function.prim_func
 
@@ -214,14 +217,18 @@ class _Tiles:
         """The product."""
         return self.buffers.layer
 
-    def panel(self, panel: ir.Expr, columns: int) -> None:
-        """Emit the tiles of a panel that has so many columns without padding."""
+    def allocated(self) -> tirx.Buffer:
+        """Allocate the zipped weights of a panel."""
+        return T.alloc_buffer((VECTORS * self.layer.blocks * self._block,), "int8", layout=None)
+
+    def panel(self, panel: ir.Expr, columns: int, zipped: tirx.Buffer) -> None:
+        """Emit the tiles of a panel that has so many columns without padding; its weights are zipped to `zipped`."""
         layer = self.layer
-        weights = self._zipped(panel)
+        self._zip(panel, zipped)
 
         def vector(v: ir.Expr, width: int) -> None:
             def tile(row: ir.Expr, rows: int) -> None:
-                acc = self._product(row, rows, v, weights)
+                acc = self._product(row, rows, v, zipped)
                 self._finish(acc, row, rows, T.Bind(panel * COLUMNS + v * LANES), width)
 
             threads.each_tile(layer.rows, ROWS, False, tile)
@@ -238,10 +245,9 @@ class _Tiles:
         """Bytes of a block of the zipped weights."""
         return PAIR * (_OF_PAIR + len(self.buffers.by_group) * _BYTES)
 
-    def _zipped(self, panel: ir.Expr) -> tirx.Buffer:
+    def _zip(self, panel: ir.Expr, zipped: tirx.Buffer) -> None:
         """Emit the weights of a panel for SMMLA with their scales and offsets, as the module describes it."""
         layer = self.layer
-        zipped = T.alloc_buffer((VECTORS * layer.blocks * self._block,), "int8", layout=None)
         size = layer.block_bytes // VECTORS
         with T.serial(i64(0), i64(VECTORS)) as v:
             start = T.Bind(panel * (layer.blocks * layer.block_bytes) + v * size)
@@ -264,7 +270,6 @@ class _Tiles:
                         store(
                             zipped, tirx.reinterpret("int8x16", both), at + self._factor(number, pair), _BYTES
                         )
-        return zipped
 
     @staticmethod
     def _factor(number: int, pair: int) -> int:
@@ -278,20 +283,35 @@ class _Tiles:
         for at in range(0, pairs * PAIR * LANES, LANES):
             store(acc, splat(0.0, "float32", LANES), i64(at), LANES)
         first = T.Bind(tirx.floordiv(row, ROWS) * layer.blocks)
-        with T.serial(i64(0), i64(layer.blocks)) as block:
-            start = opaque_offset((block + v * layer.blocks) * self._block)
-            factors = [
-                [_floats(weights, start + self._factor(number, pair)) for pair in range(PAIR)]
-                for number in range(len(self.buffers.by_group))
-            ]
-            columns = [
-                [load(weights, start + pair * _OF_PAIR + step * _BYTES, _BYTES) for step in range(_STEPS)]
-                for pair in range(PAIR)
-            ]
-            data = opaque_offset((first + block) * self.data.block)
-            for pair in range(pairs):
-                self._pair(data, pair, columns, factors, acc)
+
+        def blocks(start: ir.Expr, count: int) -> None:
+            weights_at = opaque_offset((start + v * layer.blocks) * self._block)
+            data_at = opaque_offset((first + start) * self.data.block)
+            for index in range(count):
+                place = weights_at + index * self._block, data_at + index * self.data.block
+                self._block_of_tile(place, pairs, weights, acc)
+
+        with T.serial(i64(0), i64(layer.blocks // UNROLL)) as index:
+            blocks(index * UNROLL, UNROLL)
+        if rest := layer.blocks % UNROLL:
+            blocks(i64(layer.blocks - rest), rest)
         return acc
+
+    def _block_of_tile(
+        self, place: tuple[ir.Expr, ir.Expr], pairs: int, weights: tirx.Buffer, acc: tirx.Buffer
+    ) -> None:
+        """Emit the addition of a block's products to the totals; `place` is where its weights and data begin."""
+        start, data = place
+        factors = [
+            [_floats(weights, start + self._factor(number, pair)) for pair in range(PAIR)]
+            for number in range(len(self.buffers.by_group))
+        ]
+        columns = [
+            [load(weights, start + pair * _OF_PAIR + step * _BYTES, _BYTES) for step in range(_STEPS)]
+            for pair in range(PAIR)
+        ]
+        for pair in range(pairs):
+            self._pair(data, pair, columns, factors, acc)
 
     def _pair(
         self,
@@ -324,9 +344,10 @@ class _Tiles:
         """Emit the epilogue and the stores of a tile."""
         by_row = T.alloc_buffer((rows * LANES,), "float32", layout=None)
         for r in range(rows):
-            pair, half = r // PAIR, low if r % PAIR == 0 else high
-            parts = [T.Bind(half(load(acc, i64((pair * PAIR + c) * LANES), LANES))) for c in range(PAIR)]
-            store(by_row, T.Bind(combine(*parts)), i64(r * LANES), LANES)
+            parts = [load(acc, i64((r // PAIR * PAIR + c) * LANES), LANES) for c in range(PAIR)]
+            side = PAIR * (r % PAIR)
+            order = [side, side + 1, LANES + side, LANES + side + 1]
+            store(by_row, T.Bind(tirx.Shuffle(parts, order)), i64(r * LANES), LANES)
         for r in range(rows):
             self.buffers.finish(by_row, r * LANES, T.Bind(row + r), column, columns)
 
