@@ -50,11 +50,11 @@ VECTORS = COLUMNS // LANES
 TILE = 4
 """Most rows of a register tile: of 8 columns, 8 totals, 4 integer sums, 8 registers of data, 4 of weights and facts."""
 
-_VECTORS = {1: 4, 2: 4, 3: 2, 4: 2}
+_VECTORS = {1: 4, 2: 2, 3: 2, 4: 2}
 """Rows of a register tile → its vectors of columns; with more, LLVM spills on some cores."""
 
 UNROLL = 2
-"""Blocks of one iteration for a single row, where increments of addresses are 6 % of the instructions."""
+"""Blocks of one iteration: increments of addresses and the branch are 6 % of the instructions of one block."""
 
 _FLOAT = 4
 """Bytes of a float32."""
@@ -512,43 +512,52 @@ class _Panels:
             vectors = [converted(T.Bind(half(each)), "float32") for each in held for half in (low, high)]
             return [vectors[v :: self.params.vectors] for v in range(self.params.vectors)]
 
+        def part(block: ir.Expr, blocks: int, by_vector: Sequence[Sequence[ir.Expr]] | None) -> None:
+            """Emit consecutive blocks, whose addresses are at constant distances."""
+            weights_at = block * (COLUMNS * BLOCK * bits // 8)
+            data_at = (tirx.floordiv(rows[0], self.data.rows) * layer.blocks + block) * self.data.block
+            # Where LLVM does not increment an address, it is computed once.
+            places = [
+                opaque_offset(weights_at) if bits != layer.bits else T.Bind(weights_at),
+                opaque_offset(data_at) if self.data.rows > 1 else T.Bind(data_at),
+            ]
+            for index in range(blocks):
+                factors = of_group(T.Bind(block + index)) if by_vector is None else by_vector
+                start = (
+                    places[0] + index * (COLUMNS * BLOCK * bits // 8) + first * (BLOCK * LANES * bits // 8)
+                )
+                data = self.data.load(places[1] + index * self.data.block, rows[1])
+                self._block(data, weights, bits, start, factors, acc)
+
         if count == 1:
-            step = UNROLL if rows[1] == 1 else 1
-            with T.serial(i64(0), i64(layer.blocks // step)) as part:
-                for index in range(step):
-                    block = T.Bind(part * step + index)
-                    self._block(rows, weights, bits, block, of_group(block), acc, first)
-            for rest in range(layer.blocks - layer.blocks % step, layer.blocks):
-                self._block(rows, weights, bits, i64(rest), of_group(i64(rest)), acc, first)
+            # With several facts of each row, LLVM would spill.
+            step = 1 if self.data.several and rows[1] > 1 else UNROLL
+            with T.serial(i64(0), i64(layer.blocks // step)) as index:
+                part(T.Bind(index * step), step, None)
+            if rest := layer.blocks % step:
+                part(i64(layer.blocks - rest), rest, None)
             return acc
         with T.serial(i64(0), i64(layer.groups)) as group:
             begin, held = T.Bind(group * count), of_group(group)
             whole = layer.blocks % count == 0
             last = i64(count) if whole else tirx.min(i64(count), layer.blocks - begin)
             with T.serial(i64(0), last) as inner:
-                self._block(rows, weights, bits, T.Bind(begin + inner), held, acc, first)
+                part(T.Bind(begin + inner), 1, held)
         return acc
 
     def _block(
         self,
-        rows: tuple[ir.Expr, int],
+        data: _Rows,
         weights: tirx.Buffer,
         bits: int,
-        block: ir.Expr,
+        start: ir.Expr,
         by_vector: Sequence[Sequence[ir.Expr]],
         acc: tirx.Buffer,
-        first: int,
     ) -> None:
         """Emit the addition of a block's products to the totals; `by_vector` has scales and offsets of columns."""
-        tile = T.Bind(tirx.floordiv(rows[0], self.data.rows) * self.layer.blocks + block)
-        place = tile * self.data.block
-        data = self.data.load(opaque_offset(place) if self.data.rows > 1 else T.Bind(place), rows[1])
         dot, step = _DOTS[self.params.dot], BLOCK * LANES * bits // 8
-        start = T.Bind(block * (VECTORS * step))
-        if bits != self.layer.bits:  # else LLVM adds to the panel's address in each block
-            start = opaque_offset(start)
         for v in range(self.params.vectors):
-            dots = dot(data.data, parts_of(weights, start + (first + v) * step, bits), data.starts)
+            dots = dot(data.data, parts_of(weights, start + v * step, bits), data.starts)
             if self.params.dot != "vector":
                 # Else LLVM multiplies all vectors of columns at once, and spills.
                 dots = [*dots[:-1], T.Bind(pinned(dots[-1]))]
