@@ -17,7 +17,7 @@ from tvm.ir import Expr, GlobalVar, TupleGetItem, Var
 
 from arm_ext.frontends.common.imported import ImportedModel, State, TensorSpec
 from arm_ext.frontends.common.naming import name_calls
-from arm_ext.frontends.decoder.config import Array, Decoder, Matrix, joined
+from arm_ext.frontends.decoder.config import Array, Decoder, Matrix
 from arm_ext.frontends.decoder.reference import reference
 from arm_ext.frontends.graph import Graph
 from schedules.kernels.attention.cached_f32 import CachedAttention, cached_attention_routine
@@ -29,7 +29,11 @@ R = relax.op
 IDS, POSITION, LOGITS = "ids", "position", "logits"
 
 
-def build(decoder: Decoder, rows: int, capacity: int, cache: str) -> ImportedModel:
+Constants = dict[int, tuple[Array, Expr]]
+"""Address of an array → the array, and its constant, which models for other numbers of tokens share."""
+
+
+def build(decoder: Decoder, rows: int, capacity: int, cache: str, constants: Constants) -> ImportedModel:
     """Return the model that appends `rows` tokens.
 
     Args:
@@ -37,6 +41,7 @@ def build(decoder: Decoder, rows: int, capacity: int, cache: str) -> ImportedMod
         rows: Number of tokens of a call.
         capacity: Positions of the caches.
         cache: Dtype of the caches, "float16" or "float32".
+        constants: The constants of models that were built before; those of this one are added.
     """
     config = decoder.config
     layers = [_attention(decoder, layer, rows, capacity, cache) for layer in range(config.layers)]
@@ -45,7 +50,7 @@ def build(decoder: Decoder, rows: int, capacity: int, cache: str) -> ImportedMod
         for name, shape in (("keys", layer.keys), ("values", layer.values)):
             held = np.broadcast_to(np.zeros((), layer.cache), shape)
             states.append(State(f"{name}_{index}", f"{name}_{index}_next", held))
-    emitter = _Emitter(decoder, layers, capacity)
+    emitter = _Emitter(decoder, layers, capacity, constants)
     mod = emitter.module(rows, [(s.input, s.initial.shape, str(s.initial.dtype)) for s in states])
     inputs = [TensorSpec(IDS, (rows,), "int32")]
     outputs = [TensorSpec(LOGITS, (config.vocabulary,), "float32")]
@@ -96,16 +101,17 @@ class _Emitter:
         decoder: The decoder.
         layers: Attention of each layer.
         capacity: Positions of the caches.
+        constants: As for `build`.
         nodes: Name of each operator → its kind, in order.
     """
 
     decoder: Decoder
     layers: Sequence[CachedAttention]
     capacity: int
+    constants: Constants
     nodes: dict[str, str] = field(default_factory=dict)
     graph: Graph = field(default_factory=Graph)
     _symbols: dict[object, GlobalVar] = field(default_factory=dict)
-    _tables: dict[bytes, Expr] = field(default_factory=dict)
 
     def module(self, rows: int, states: Sequence[tuple[str, tuple[int, ...], str]]) -> IRModule:
         """Return the module; `states` has name, shape and dtype of each state."""
@@ -142,8 +148,17 @@ class _Emitter:
         """Bind a call of a routine; equal keys have equal functions."""
         if key not in self._symbols:
             self._symbols[key] = self.graph.builder.add_func(make.func, name)
-        constants = [relax.const(array, str(array.dtype)) for array in make.constants]
-        return self.graph.emit(relax.call_tir(self._symbols[key], [*args, *constants], out))
+        return self.graph.emit(
+            relax.call_tir(self._symbols[key], [*args, *map(self._constant, make.constants)], out)
+        )
+
+    def _constant(self, array: Array) -> Expr:
+        """Return an array as a constant, which is made once for each array."""
+        found = self.constants.get(id(array))
+        if found is None:
+            # The array is kept, so that no other one gets its address.
+            found = self.constants[id(array)] = array, relax.const(array, str(array.dtype))
+        return found[1]
 
     def _embedded(self, ids: Var) -> Expr:
         self._at("embedding", "Gather")
@@ -154,7 +169,7 @@ class _Emitter:
             made = gather_blocks_routine(rows, table)
             x = self._routine("gather_blocks", ("gather", rows), made, [ids], out)
         else:
-            x = self.graph.emit(R.take(relax.const(table, "float32"), ids, 0))
+            x = self.graph.emit(R.take(self._constant(table), ids, 0))
         return x if scale == 1.0 else self.graph.emit(R.multiply(x, relax.const(scale, "float32")))
 
     def _layer(self, layer: int, x: Expr, position: Var, caches: Sequence[Var]) -> tuple[Expr, Expr, Expr]:
@@ -190,7 +205,7 @@ class _Emitter:
         attention = self.layers[layer]
         args = [position, qkv]
         if attention.rotary:
-            args.append(self._table(self.decoder.config.table(layer, self.capacity)))
+            args.append(self._constant(self.decoder.config.table(layer, self.capacity)))
         out = [relax.TensorType(shape, dtype) for shape, dtype in attention.arguments[-3:]]
         key = attention
         made = self._made(key)
@@ -203,17 +218,13 @@ class _Emitter:
             return Routine(tirx.PrimFunc([], tirx.Evaluate(0)))
         return cached_attention_routine(attention)
 
-    def _table(self, table: Array) -> Expr:
-        digest = table.tobytes()
-        return self._tables.setdefault(digest, relax.const(table, "float32"))
-
     def _added(self, x: Expr, y: Expr, norm: str) -> Expr:
         if norm in self.decoder.vectors:
             y = self._norm(y, norm)
         return self.graph.emit(R.add(x, y))
 
     def _norm(self, x: Expr, name: str) -> Expr:
-        weight = relax.const(self.decoder.vectors[name], "float32")
+        weight = self._constant(self.decoder.vectors[name])
         return self.graph.emit(R.nn.rms_norm(x, weight, [-1], self.decoder.config.epsilon))
 
     def _normal_heads(self, layer: int, qkv: Expr) -> Expr:
@@ -238,7 +249,7 @@ class _Emitter:
 
     def _linear(self, x: Expr, parts: Sequence[Matrix], bias: str = "") -> Expr:
         """Emit the products with weights whose columns stand side by side in the result."""
-        whole = joined(list(parts)) if len(parts) > 1 else parts[0]
+        whole = self.decoder.joined(parts)
         if whole is None:
             return self._biased(
                 self.graph.emit(R.concat([self._product(x, part) for part in parts], 1)), bias

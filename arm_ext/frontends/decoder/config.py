@@ -2,8 +2,9 @@
 """What is known of a decoder before its weights are read, under the same names for all formats."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -80,12 +81,18 @@ class DecoderConfig:
 
         The frequency of pair i is base**(-2 i / size), divided by its factor (Su et al., RoFormer, 2021).
         """
-        local = self.window_of(layer) and self.local_base
-        frequencies = (self.local_base if local else self.base) ** -(np.arange(0, self.size, 2) / self.size)
-        if self.factors and not local:
-            frequencies = frequencies / np.array(self.factors)
-        angles = np.arange(capacity)[:, None] * frequencies
-        return np.asarray(np.stack([np.cos(angles), np.sin(angles)], 1), np.float32)
+        return _table(self, bool(self.window_of(layer) and self.local_base), capacity)
+
+
+@lru_cache(4)
+def _table(config: DecoderConfig, local: bool, capacity: int) -> Array:
+    frequencies = (config.local_base if local else config.base) ** -(
+        np.arange(0, config.size, 2) / config.size
+    )
+    if config.factors and not local:
+        frequencies = frequencies / np.array(config.factors)
+    angles = np.arange(capacity)[:, None] * frequencies
+    return np.asarray(np.stack([np.cos(angles), np.sin(angles)], 1), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +123,17 @@ class Decoder:
     sources: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    _joined: dict[tuple[int, ...], tuple[Sequence[Matrix], Matrix | None]] = field(default_factory=dict)
+
+    def joined(self, parts: Sequence[Matrix]) -> Matrix | None:
+        """Return matrices as `joined` joins them, the same object for the same matrices."""
+        if len(parts) == 1:
+            return parts[0]
+        key = tuple(map(id, parts))
+        if key not in self._joined:
+            # The parts are kept, so that no others get their addresses.
+            self._joined[key] = parts, joined(parts)
+        return self._joined[key][1]
 
     @property
     def head(self) -> Matrix:
@@ -150,7 +168,7 @@ def floats(matrix: Matrix) -> Array:
     return matrix.floats if isinstance(matrix, BlockWeights) else matrix
 
 
-def joined(parts: "list[Matrix]") -> Matrix | None:
+def joined(parts: Sequence[Matrix]) -> Matrix | None:
     """Return matrices of one kind as one matrix, their columns side by side; None if their kinds differ."""
     first = parts[0]
     if not isinstance(first, BlockWeights):

@@ -9,7 +9,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.frontends.decoder import folder, gguf_tokenizer
-from arm_ext.frontends.decoder.build import IDS, build
+from arm_ext.frontends.decoder.build import IDS, Constants, build
 from arm_ext.frontends.decoder.config import Decoder, quantized
 from arm_ext.frontends.decoder.gguf import MAGIC, import_gguf
 from schedules.kernels.attention.cached_f32 import PLACES
@@ -30,12 +30,14 @@ class DecoderSource:
         capacity: Positions of the caches.
         cache: Dtype of the caches.
         files: Name → content of the files of a package that make the model speak.
+        constants: As for `build`.
     """
 
     decoder: Decoder
     capacity: int
     cache: str = "float16"
     files: Mapping[str, bytes] = field(default_factory=dict)
+    constants: Constants = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse caches that the kernels cannot hold.
@@ -60,7 +62,8 @@ class DecoderSource:
             raise UsageError(
                 f"--shape {IDS}={','.join(map(str, given))}: the input is a list of 1 to {self.capacity} tokens"
             )
-        return replace(build(self.decoder, int(given[0]), self.capacity, self.cache), files=self.files)
+        made = build(self.decoder, int(given[0]), self.capacity, self.cache, self.constants)
+        return replace(made, files=self.files)
 
 
 def is_gguf(path: Path) -> bool:
