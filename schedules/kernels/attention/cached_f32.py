@@ -39,6 +39,9 @@ PLACES = 8
 HEADS = 3
 """Most query heads that are computed together: with 8 vectors of values each, 24 totals."""
 
+UNROLL = 4
+"""Iterations that are unrolled: vectors of elements of a query, and positions of values."""
+
 _TOTALS = 24
 """Registers for totals of values."""
 
@@ -220,14 +223,17 @@ class _Layer:
         for at in range(0, int(count) * PLACES, LANES):
             store(acc, splat(0.0, "float32", LANES), i64(at), LANES)
         start = T.Bind((group * (layer.capacity // PLACES) + block) * (size * PLACES))
-        with T.serial(i64(0), i64(size // LANES)) as part:
-            d = T.Bind(part * LANES)
-            queries = [load(query, d + h * size, LANES) for h in range(int(count))]
-            for lane in range(LANES):
+        step = LANES * (UNROLL if size % (UNROLL * LANES) == 0 else 1)
+        with T.serial(i64(0), i64(size // step)) as part:
+            d = T.Bind(part * step)
+            queries: list[ir.Expr] = []
+            for lane in range(step):
+                if lane % LANES == 0:
+                    queries = [load(query, d + h * size + lane, LANES) for h in range(int(count))]
                 keys = load(self.keys, start + (d + lane) * PLACES, PLACES)
                 wide = [converted(T.Bind(each), "float32") for each in (low(keys), high(keys))]
                 for h, each in enumerate(queries):
-                    factor = tirx.Shuffle([each], [lane] * LANES)
+                    factor = tirx.Shuffle([each], [lane % LANES] * LANES)
                     for v in range(vectors):
                         at = i64(h * PLACES + v * LANES)
                         store(acc, vector.fma(wide[v], factor, load(acc, at, LANES)), at, LANES)
@@ -255,12 +261,13 @@ class _Layer:
         held = {c: T.Bind(splat(c, "float32", LANES)) for c in exp_f32.constants(base_e=True, table=False)}
         vector, total = Vector(LANES, held=held), T.alloc_buffer((LANES,), "float32", layout=None)
         store(total, splat(0.0, "float32", LANES), i64(0), LANES)
-        with T.serial(span[0] * (PLACES // LANES), span[1] * (PLACES // LANES)) as index:
-            at = T.Bind(i64(h * self.layer.capacity) + index * LANES)
-            rest = T.Bind(load(scores, at, LANES) - tirx.Broadcast(largest, LANES))
-            power = exp_f32.power(vector, rest, base_e=True)
-            store(scores, power, at, LANES)
-            store(total, load(total, i64(0), LANES) + power, i64(0), LANES)
+        with T.serial(span[0], span[1]) as index:
+            block = T.Bind(i64(h * self.layer.capacity) + index * PLACES)
+            for first in range(0, PLACES, LANES):
+                rest = T.Bind(load(scores, block + first, LANES) - tirx.Broadcast(largest, LANES))
+                power = exp_f32.power(vector, rest, base_e=True)
+                store(scores, power, block + first, LANES)
+                store(total, load(total, i64(0), LANES) + power, i64(0), LANES)
         parts = [T.Bind(tirx.Shuffle([load(total, i64(0), LANES)], [lane])) for lane in range(LANES)]
         return T.Bind(tirx.FloatImm("float32", 1.0) / ((parts[0] + parts[1]) + (parts[2] + parts[3])))
 
@@ -274,27 +281,48 @@ class _Layer:
         factors: list[ir.Expr],
     ) -> None:
         """Emit the sums of values times powers, times the factors, in parts of a head that fit the registers."""
-        layer, size, count, vector = self.layer, self.layer.size, len(factors), Vector(LANES)
+        layer, size, count = self.layer, self.layer.size, len(factors)
         step = min(size, _TOTALS // count // 2 * 2 * LANES)
         for first in range(0, size, step):
             width = min(step, size - first)
             acc = T.alloc_buffer((count * width,), "float32", layout=None)
             for at in range(0, count * width, LANES):
                 store(acc, splat(0.0, "float32", LANES), i64(at), LANES)
-            with T.serial(seen[0], seen[1]) as index:
-                place = T.Bind(index)
-                start = T.Bind((group * layer.capacity + place) * size + first)
-                powers = [load(scores, i64(h * layer.capacity) + place, 1) for h in range(count)]
-                for d in range(0, width, 2 * LANES):
-                    values = load(self.values, start + d, 2 * LANES)
-                    wide = [converted(T.Bind(each), "float32") for each in (low(values), high(values))]
-                    for h, power in enumerate(powers):
-                        for v, each in enumerate(wide):
-                            at = i64(h * width + d + v * LANES)
-                            factor = tirx.Broadcast(power, LANES)
-                            store(acc, vector.fma(each, factor, load(acc, at, LANES)), at, LANES)
+            length = T.Bind(seen[1] - seen[0])
+            with T.serial(i64(0), tirx.floordiv(length, UNROLL)) as index:
+                self._add_values((group, T.Bind(seen[0] + index * UNROLL)), UNROLL, first, scores, acc)
+            with T.serial(i64(0), tirx.floormod(length, UNROLL)) as index:
+                self._add_values((group, T.Bind(seen[1] - 1 - index)), 1, first, scores, acc)
             for h, factor in enumerate(factors):
                 to = T.Bind(row * (layer.heads * size) + (head + h) * size + first)
                 for d in range(0, width, LANES):
                     value = load(acc, i64(h * width + d), LANES) * tirx.Broadcast(factor, LANES)
                     store(self.y, value, to + d, LANES)
+
+    def _add_values(
+        self, place: tuple[ir.Expr, ir.Expr], count: int, first: int, scores: tirx.Buffer, acc: tirx.Buffer
+    ) -> None:
+        """Emit the addition of values times powers to the sums of heads.
+
+        Args:
+            place: Group, and the first position.
+            count: Number of consecutive positions.
+            first: First element of a head that is summed.
+            scores: The powers, [head][capacity].
+            acc: The sums, [head][elements].
+        """
+        layer, vector, heads = self.layer, Vector(LANES), math.prod(scores.shape) // self.layer.capacity
+        group, at = place
+        width = int(math.prod(acc.shape)) // int(heads)
+        start = T.Bind((group * layer.capacity + at) * layer.size + first)
+        powers = [load(scores, i64(h * layer.capacity) + at, count) for h in range(int(heads))]
+        for number in range(count):
+            lanes = [T.Bind(tirx.Shuffle([p], [number])) if count > 1 else p for p in powers]
+            for d in range(0, width, 2 * LANES):
+                values = load(self.values, start + number * layer.size + d, 2 * LANES)
+                wide = [converted(T.Bind(each), "float32") for each in (low(values), high(values))]
+                for h, power in enumerate(lanes):
+                    for v, each in enumerate(wide):
+                        to = i64(h * width + d + v * LANES)
+                        total = vector.fma(each, tirx.Broadcast(power, LANES), load(acc, to, LANES))
+                        store(acc, total, to, LANES)
