@@ -418,6 +418,35 @@ def _quantized(layer: Layer, x: tirx.Buffer, params: Params) -> _Data:
     return data
 
 
+def each_panel(
+    layer: Layer,
+    parallel: bool,
+    begin: Callable[[], threads.Held],
+    panel: Callable[[ir.Expr, int, threads.Held], None],
+) -> None:
+    """Emit a loop over the panels of a product; the last one has code of its own if it is padded.
+
+    Args:
+        layer: The product.
+        parallel: Whether threads share the panels.
+        begin: As for `threads.each_with`.
+        panel: Emits (index of a panel, its columns without padding, what `begin` returned).
+    """
+    rest = layer.columns % COLUMNS
+
+    def one(index: ir.Expr, held: threads.Held) -> None:
+        if not rest or layer.panels == 1:
+            panel(index, rest or COLUMNS, held)
+            return
+        with T.If(index < i64(layer.panels - 1)):
+            with T.Then():
+                panel(index, COLUMNS, held)
+            with T.Else():
+                panel(index, rest, held)
+
+    threads.each_with(layer.panels, parallel, begin, one)
+
+
 @dataclass(frozen=True)
 class _Panels:
     """The loop over panels, with what it reads and writes."""
@@ -437,21 +466,8 @@ class _Panels:
         return self.params.vectors * LANES
 
     def emit(self) -> None:
-        """Emit the loop over panels; the last one has code of its own if it is padded."""
-        layer = self.layer
-        rest = layer.columns % COLUMNS
-
-        def one(panel: ir.Expr, wide: tirx.Buffer | None) -> None:
-            if not rest or layer.panels == 1:
-                self._panel(panel, rest or COLUMNS, wide)
-                return
-            with T.If(panel < i64(layer.panels - 1)):
-                with T.Then():
-                    self._panel(panel, COLUMNS, wide)
-                with T.Else():
-                    self._panel(panel, rest, wide)
-
-        threads.each_with(layer.panels, self.params.parallel, self._allocated, one)
+        """Emit the loop over panels."""
+        each_panel(self.layer, self.params.parallel, self._allocated, self._panel)
 
     def _allocated(self) -> tirx.Buffer | None:
         """Allocate a panel of 4-bit weights as 8 bits, if there are more rows than those of a tile."""

@@ -33,6 +33,7 @@ from schedules.kernels.gemm.gemm_blocks import (
     VECTORS,
     Buffers,
     Layer,
+    each_panel,
     function_of,
     parts_of,
     read,
@@ -131,19 +132,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     with function_of(workload, layer, "arm_linear_blocks_mmla") as (function, buffers), opaques(), pins():
         data = _quantized(layer, buffers.x, params.parallel)
         tiles = _Tiles(buffers, data)
-        rest = layer.columns % COLUMNS
-
-        def panel(index: ir.Expr, zipped: tirx.Buffer) -> None:
-            if not rest or layer.panels == 1:
-                tiles.panel(index, rest or COLUMNS, zipped)
-                return
-            with T.If(index < i64(layer.panels - 1)):
-                with T.Then():
-                    tiles.panel(index, COLUMNS, zipped)
-                with T.Else():
-                    tiles.panel(index, rest, zipped)
-
-        threads.each_with(layer.panels, params.parallel, tiles.allocated, panel)
+        each_panel(layer, params.parallel, tiles.allocated, tiles.panel)
     assert function.prim_func is not None
     return function.prim_func
 
