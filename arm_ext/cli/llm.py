@@ -12,9 +12,10 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.options import board_option, target_option, threads_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
-from arm_ext.frontends.decoder.text import TextRecord
+from arm_ext.frontends.decoder.text import LLM, TextRecord
 
 if TYPE_CHECKING:
+    from arm_ext.api.compile import CompileResult
     from arm_ext.api.llm import LlmResult
 
 
@@ -91,15 +92,26 @@ def compile_(model: Path, target: str, output: Path | None, **given: Any) -> Non
     states = sum(state.bytes for state in manifest.inputs[1:])
     click.echo(f"{folder}  {manifest.model.name} for {manifest.target.profile}")
     click.echo(f"  weights      {manifest.memory.weight_bytes:13,} bytes")
-    click.echo(f"  cache        {states:13,} bytes, for {_context(result)} tokens")
+    record = _record(result)
+    tokens = "" if record is None else f", for {record.context} tokens"
+    click.echo(f"  cache        {states:13,} bytes{tokens}")
     click.echo(f"  activations  {manifest.memory.peak_activation_bytes:13,} bytes at the peak")
+    for note in () if record is None else record.notes:
+        click.echo(f"  {note}")
+    if record is None:
+        click.echo(
+            "\nThe model has no tokenizer: `arm-ext run` takes token numbers, `arm-ext llm run` nothing."
+        )
+        return
     click.echo(f"\nRun it, on an emulated board if there is none:\n  {_next(folder)}")
 
 
-def _context(result: Any) -> int:
-    from arm_ext.frontends.decoder.text import LLM
-
-    return TextRecord.model_validate_json(result.package.read(LLM)).context
+def _record(result: "CompileResult") -> TextRecord | None:
+    """Return llm.json; None for a model without a tokenizer."""
+    package = result.package
+    if LLM not in {file.path for file in package.manifest.files}:
+        return None
+    return TextRecord.model_validate_json(package.read(LLM))
 
 
 def _next(folder: Path) -> str:

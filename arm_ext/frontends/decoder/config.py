@@ -156,11 +156,31 @@ def quantized(decoder: Decoder, weights: str) -> Decoder:
     if weights not in BITS:
         raise UsageError(f"--quantize-weights {weights}: it is {' or '.join(BITS)}")
     matrices: dict[str, Matrix] = {}
+    errors: dict[int, list[float]] = {}
     for name, matrix in decoder.matrices.items():
         bits = 8 if name in ("embedding", "head") else BITS[weights]
         fits = isinstance(matrix, BlockWeights) and matrix.bits <= bits and matrix.offsets is None
-        matrices[name] = matrix if fits else quantized_weights(floats(matrix), bits)
-    return replace(decoder, matrices=matrices)
+        if fits:
+            matrices[name] = matrix
+            continue
+        values = floats(matrix)
+        matrices[name] = made = quantized_weights(values, bits)
+        errors.setdefault(bits, []).append(relative_error(made, values))
+    notes = (
+        f"{len(of)} matrices became {bits}-bit blocks of 32, off by at most {percent(max(of))} of their largest weight"
+        for bits, of in errors.items()
+    )
+    return replace(decoder, matrices=matrices, notes=(*decoder.notes, *notes))
+
+
+def relative_error(made: BlockWeights, values: Array) -> float:
+    """Return the largest error of quantised weights, relative to the largest weight."""
+    return float(np.abs(made.floats - values).max() / max(np.abs(values).max(), np.finfo(np.float32).tiny))
+
+
+def percent(share: float) -> str:
+    """Return a share rounded up, such as "6.3 %"."""
+    return f"{math.ceil(1000 * share) / 10:g} %"
 
 
 def floats(matrix: Matrix) -> Array:

@@ -19,7 +19,7 @@ from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
 from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix
 from arm_ext.frontends.decoder.safetensors import TensorFiles, files_of
-from arm_ext.frontends.decoder.text import LLM, TOKENIZER, TextRecord
+from arm_ext.frontends.decoder.text import TOKENIZER, TextRecord, text_contents
 
 CONFIG = "config.json"
 
@@ -354,8 +354,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def text_files(folder: Path, context: int, end: tuple[int, ...]) -> dict[str, bytes]:
-    """Return the files of a package that make the model speak; none if the folder has no tokenizer.json."""
+def text_files(folder: Path, known: TextRecord) -> dict[str, bytes]:
+    """Return the files of a package that make the model speak; none if the folder has no tokenizer.json.
+
+    Args:
+        folder: The folder.
+        known: What does not follow from the tokenizer.
+    """
     if not (folder / TOKENIZER).is_file():
         return {}
     tokenizer, path = read_json(folder / TOKENIZER), folder / "tokenizer_config.json"
@@ -367,17 +372,12 @@ def text_files(folder: Path, context: int, end: tuple[int, ...]) -> dict[str, by
     special = {name: _text_of(settings.get(name)) for name in ("bos_token", "eos_token")}
     begin = added.get(special["bos_token"])
     adds = settings.get("add_bos_token", special["bos_token"] in json.dumps(tokenizer.get("post_processor")))
-    record = TextRecord(
-        context=context,
-        end=end,
-        begin=begin if adds and special["bos_token"] else None,
-        chat_template=template if isinstance(template, str) else "",
-        special={name: text for name, text in special.items() if text},
-    )
-    return {
-        TOKENIZER: (folder / TOKENIZER).read_bytes(),
-        LLM: (record.model_dump_json(indent=2) + "\n").encode(),
+    found = {
+        "begin": begin if adds and special["bos_token"] else None,
+        "chat_template": template if isinstance(template, str) else "",
+        "special": {name: text for name, text in special.items() if text},
     }
+    return text_contents((folder / TOKENIZER).read_bytes(), known.model_copy(update=found))
 
 
 def _text_of(token: object) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import Array, Decoder, Matrix
+from arm_ext.frontends.decoder.config import Array, Decoder, Matrix, percent, relative_error
 from arm_ext.frontends.decoder.gguf_names import architecture_of
 from schedules.numerics.blocks import BLOCK, BlockWeights, quantized_weights
 
@@ -215,7 +215,7 @@ def import_gguf(path: Path) -> Decoder:
     config, names = architecture_of(path, file.fields)
     matrices: dict[str, Matrix] = {}
     vectors: dict[str, Array] = {}
-    notes: dict[str, list[str]] = {}
+    converted: dict[str, list[float]] = {}
     for own, source in names.tensors.items():
         tensor = file.tensors.get(source)
         if tensor is None:
@@ -232,10 +232,10 @@ def import_gguf(path: Path) -> Decoder:
         if len(expected) == 1:
             vectors[own] = _floats(path, tensor).reshape(expected)
         else:
-            matrices[own], note = _matrix(path, tensor)
+            matrices[own], conversion = _matrix(path, tensor)
             matrices[own] = names.ordered(own, matrices[own])
-            if note:
-                notes.setdefault(note, []).append(source)
+            if conversion is not None:
+                converted.setdefault(conversion[0], []).append(conversion[1])
     if left := sorted(set(file.tensors) - set(names.tensors.values()) - names.ignored):
         raise ModelError(
             f"{path}: {config.architecture} models with the tensor {shown(left[0])} are unsupported"
@@ -254,7 +254,10 @@ def import_gguf(path: Path) -> Decoder:
         vectors,
         names.tensors,
         file.fields,
-        tuple(f"{note}: {len(of)} tensors, such as {of[0]}" for note, of in notes.items()),
+        tuple(
+            f"{len(of)} matrices of {what}, off by at most {percent(max(of))} of their largest weight"
+            for what, of in converted.items()
+        ),
     )
 
 
@@ -269,33 +272,26 @@ def _floats(path: Path, tensor: Tensor) -> Array:
         raise ModelError(f"{path}: the type {tensor.kind} of tensor {tensor.name} is unsupported") from err
 
 
-def _matrix(path: Path, tensor: Tensor) -> tuple[Matrix, str]:
-    """Return a tensor as weights, and a note of how they differ from the file's."""
+def _matrix(path: Path, tensor: Tensor) -> tuple[Matrix, tuple[str, float] | None]:
+    """Return a tensor as weights, and if they are not the file's, what was converted and the largest relative error."""
     if tensor.kind == "Q4_0":
         (scales,), integers = _split(tensor.data, 1, BLOCK // 2)
-        return BlockWeights.of(_nibbles(integers), scales, BLOCK, 4), ""
+        return BlockWeights.of(_nibbles(integers), scales, BLOCK, 4), None
     if tensor.kind == "Q4_1":
         (scales, offsets), integers = _split(tensor.data, 2, BLOCK // 2)
-        return BlockWeights.of(_nibbles(integers), scales, BLOCK, 4, offsets, _MIDDLE), ""
+        return BlockWeights.of(_nibbles(integers), scales, BLOCK, 4, offsets, _MIDDLE), None
     if tensor.kind == "Q8_0":
         (scales,), integers = _split(tensor.data, 1, BLOCK)
         return BlockWeights.of(
             integers.view(np.int8).reshape(len(tensor.data), -1), scales, BLOCK, _EIGHT
-        ), ""
+        ), None
     values = _floats(path, tensor)
     if tensor.kind in ("F32", "F16", "BF16"):
-        return values, ""
+        return values, None
     weights, bits = (
         (_of_q4_k(tensor.data), 4) if tensor.kind == "Q4_K" else (quantized_weights(values, _EIGHT), _EIGHT)
     )
-    error = float(
-        np.abs(weights.floats - values).max() / max(np.abs(values).max(), np.finfo(np.float32).tiny)
-    )
-    percent = f"{math.ceil(1000 * error) / 10:g} %"
-    return (
-        weights,
-        f"{tensor.kind} became {bits}-bit blocks of {BLOCK}, off by at most {percent} of the largest weight",
-    )
+    return weights, (f"{tensor.kind} became {bits}-bit blocks of {BLOCK}", relative_error(weights, values))
 
 
 def _split(data: Array, count: int, size: int) -> tuple[list[Array], Array]:

@@ -7,7 +7,7 @@ Source: llama.cpp's llama-vocab.cpp, and the tokenizer.json files of the models 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.text import LLM, TOKENIZER, TextRecord
+from arm_ext.frontends.decoder.text import TextRecord, text_contents
 
 _NORMAL, _CONTROL, _USER = 1, 3, 4
 """Types of tokens: of text, special, and added by the model's authors."""
@@ -32,8 +32,13 @@ _DIGITS_APART = ("smollm", "smollm3-digits")
 _SPACE = "▁"
 
 
-def text_files(path: Path, fields: Mapping[str, Any], context: int, end: Sequence[int]) -> dict[str, bytes]:
+def text_files(path: Path, fields: Mapping[str, Any], known: TextRecord) -> dict[str, bytes]:
     """Return the files of a package that make the model speak; none if the file has no tokenizer.
+
+    Args:
+        path: The file, for messages.
+        fields: Its fields.
+        known: What does not follow from the tokenizer.
 
     Raises:
         UsageError: The fields contradict each other.
@@ -64,21 +69,15 @@ def text_files(path: Path, fields: Mapping[str, Any], context: int, end: Sequenc
         for index, (token, of) in enumerate(zip(tokens, kinds, strict=True))
         if of in (_CONTROL, _USER)
     ]
-    record = TextRecord(
-        context=context,
-        end=tuple(end),
-        begin=_token(fields, "bos", len(tokens)) if _adds_begin(fields, kind) else None,
-        chat_template=str(fields.get("tokenizer.chat_template", "")),
-        special={
-            f"{name}_token": tokens[index]
-            for name in ("bos", "eos")
-            if (index := _token(fields, name, len(tokens))) is not None
-        },
-    )
-    return {
-        TOKENIZER: json.dumps(described, ensure_ascii=False).encode(),
-        LLM: (record.model_dump_json(indent=2) + "\n").encode(),
+    begin = _token(fields, "bos", len(tokens)) if _adds_begin(fields, kind) else None
+    special = {
+        f"{name}_token": tokens[index]
+        for name in ("bos", "eos")
+        if (index := _token(fields, name, len(tokens))) is not None
     }
+    template = str(fields.get("tokenizer.chat_template", ""))
+    record = known.model_copy(update={"begin": begin, "chat_template": template, "special": special})
+    return text_contents(json.dumps(described, ensure_ascii=False).encode(), record)
 
 
 _PLAIN = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}

@@ -12,6 +12,7 @@ from arm_ext.frontends.decoder import folder, gguf_tokenizer
 from arm_ext.frontends.decoder.build import IDS, Constants, build
 from arm_ext.frontends.decoder.config import Decoder, quantized
 from arm_ext.frontends.decoder.gguf import MAGIC, import_gguf
+from arm_ext.frontends.decoder.text import TextRecord
 from schedules.kernels.attention.cached_f32 import PLACES
 
 CACHES = ("float16", "float32")
@@ -99,7 +100,7 @@ def open_decoder(
         )
     largest = min(trained, LARGEST_CAPACITY)
     source = DecoderSource(decoder, capacity or largest - largest % PLACES, cache)
-    end = decoder.config.end
+    known = TextRecord(context=source.capacity, end=decoder.config.end, notes=decoder.notes)
     if path.is_dir():
-        return replace(source, files=folder.text_files(path, source.capacity, end))
-    return replace(source, files=gguf_tokenizer.text_files(path, decoder.fields, source.capacity, end))
+        return replace(source, files=folder.text_files(path, known))
+    return replace(source, files=gguf_tokenizer.text_files(path, decoder.fields, known))

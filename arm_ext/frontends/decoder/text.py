@@ -20,6 +20,14 @@ class TextRecord(JsonRecord):
     chat_template: str = Field(
         default="", description="Jinja template of a conversation; empty if there is none."
     )
+    notes: tuple[str, ...] = Field(
+        default=(), description="What of the file's weights was converted, and the largest error."
+    )
     special: dict[str, str] = Field(
         default={}, description="Texts of special tokens that the template reads, such as bos_token."
     )
+
+
+def text_contents(tokenizer: bytes, record: TextRecord) -> dict[str, bytes]:
+    """Return the files by name."""
+    return {TOKENIZER: tokenizer, LLM: (record.model_dump_json(indent=2) + "\n").encode()}

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from gguf import GGUFWriter
 
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.frontends.decoder.gguf import Tensor, _matrix
 from arm_ext.frontends.decoder.importer import DecoderSource, open_decoder
 from arm_ext.pipeline.selftest import module_runner
 from tests.arm_ext.frontends.decoder.decoders import (
@@ -73,6 +75,27 @@ def test_quantised_weights_are_the_files_bit_for_bit(kind: str, tmp_path: Path):
             assert size == tensor.data.nbytes
 
 
+@pytest.mark.parametrize(("kind", "scales"), [("Q4_K", 2), ("Q5_K", 2), ("Q6_K", 1)])
+def test_k_quants_become_blocks(kind: str, scales: int):
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
+
+    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
+    rng = np.random.default_rng(4)
+    data = rng.integers(0, 256, (5, 3, size), np.uint8)
+    halves = rng.uniform(0.001, 0.01, (5, 3, scales)).astype(np.float16).view(np.uint8)
+    if kind == "Q6_K":
+        data[..., -2:] = halves
+    else:
+        data[..., :4] = halves
+    tensor = Tensor("w", (5, 3 * elements), kind, data.reshape(5, -1))
+    matrix, conversion = _matrix(Path("m.gguf"), tensor)
+    expected = dequantize(tensor.data, GGMLQuantizationType[kind])
+    found = np.abs(matrix.floats - expected).max() / np.abs(expected).max()
+    # Rounded scales of 4 bits; a step of 8 bits, of the largest weight of each 32.
+    assert found <= (2**-9 if kind == "Q4_K" else 0.5 / 127 + 2**-10)
+    assert conversion == (f"{kind} became {matrix.bits}-bit blocks of 32", pytest.approx(found))
+
+
 def test_compiled_blocks_are_the_definition_in_any_chunks(tmp_path: Path):
     file = gguf("Qwen3", saved("Qwen3", tmp_path / "hf"), tmp_path / "model.gguf", "Q4_1")
     source = open_decoder(file, 16)
@@ -85,6 +108,9 @@ def test_a_tied_table_has_the_format_of_the_head(tmp_path: Path):
     read = open_decoder(saved("Llama", tmp_path / "hf"), 16, weights="int4").decoder
     assert read.head is read.matrices["embedding"]
     assert (read.matrices["0.q"].bits, read.head.bits) == (4, 8)
+    ours, theirs = sorted(read.notes)
+    assert re.fullmatch(r"1 matrices became 8-bit blocks of 32, off by at most 0\.\d %.*", ours)
+    assert re.fullmatch(r"14 matrices became 4-bit blocks of 32, off by at most [6-9](\.\d)? %.*", theirs)
 
 
 FAULTS = {
