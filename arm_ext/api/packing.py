@@ -292,6 +292,7 @@ class Packing:
                 program=program.name,
                 program_bytes=program.stat().st_size,
                 memory=self.merged.memory,
+                state_bytes=sum(state.initial.nbytes for state in main.model.states),
                 numerics=self.numerics,
                 precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,

@@ -91,9 +91,13 @@ def compile_(model: Path, target: str, output: Path | None, **given: Any) -> Non
     manifest = result.package.manifest
     states = sum(state.bytes for state in manifest.inputs[1:])
     click.echo(f"{folder}  {manifest.model.name} for {manifest.target.profile}")
-    click.echo(f"  weights      {manifest.memory.weight_bytes:13,} bytes")
     record = _record(result)
-    tokens = "" if record is None else f", for {record.context} tokens"
+    forms = {} if record is None else record.weights
+    said = ", ".join(f"{form} {size / 1e6:.1f} MB" for form, size in forms.items())
+    click.echo(f"  weights      {manifest.memory.weight_bytes:13,} bytes{f': {said}' if said else ''}")
+    tokens = (
+        "" if record is None else f" for {record.context:,} tokens, {states // record.context:,} for each"
+    )
     click.echo(f"  cache        {states:13,} bytes{tokens}")
     click.echo(f"  activations  {manifest.memory.peak_activation_bytes:13,} bytes at the peak")
     for note in () if record is None else record.notes:

@@ -153,6 +153,8 @@ class _Page:
             widest = memory.widest[0].sources if memory.widest else ()
             at = f", the peak at {clipped(self._anchor(widest), _NAME)}" if widest else ""
             yield f"  memory    {memory.peak_activation_bytes:,} bytes of activations{at}"
+            if facts.state_bytes:
+                yield f"  state     {facts.state_bytes:,} bytes that stay from step to step"
             if peaks := self._npu_memories():
                 said = ", ".join(f"{size:,} bytes of {name}" for name, size in peaks.items())
                 yield f"  npu       {said} at most, by Vela"

@@ -49,6 +49,10 @@ class PackageFacts(JsonRecord):
     program: str = Field(description='File with the machine code: "model.so", or a static library.')
     program_bytes: int = Field(description="Size of that file.")
     memory: Memory = Field(description="Memory of one inference, and the bytes of the weights.")
+    state_bytes: int = Field(
+        default=0,
+        description="Bytes of the states that stay from one step to the next, such as keys and values.",
+    )
     numerics: str = Field(description='Numerics of quantised operators: "qdq" or "tosa".')
     precision: str = Field(description='Dtype that float operators compute in: "fp32", "fp16" or "bf16".')
     samples: int = Field(

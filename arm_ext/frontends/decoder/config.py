@@ -2,6 +2,7 @@
 """What is known of a decoder before its weights are read, under the same names for all formats."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -139,6 +140,18 @@ class Decoder:
     def head(self) -> Matrix:
         """Weights of the last linear layer."""
         return self.matrices.get("head", self.matrices["embedding"])
+
+    @property
+    def bytes_by_form(self) -> dict[str, int]:
+        """Form of weights, such as "4 bits" or "float32" → their bytes with scales, the most first."""
+        sizes = Counter[str]()
+        for each in (*self.matrices.values(), *self.vectors.values()):
+            if isinstance(each, BlockWeights):
+                minima = "" if each.offsets is None else " with minima"
+                sizes[f"{each.bits} bits{minima}"] += sum(array.nbytes for array in each.constants)
+            else:
+                sizes[str(each.dtype)] += each.nbytes
+        return dict(sizes.most_common())
 
 
 BITS = {"int4": 4, "int8": 8}

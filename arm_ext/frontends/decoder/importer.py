@@ -100,7 +100,9 @@ def open_decoder(
         )
     largest = min(trained, LARGEST_CAPACITY)
     source = DecoderSource(decoder, capacity or largest - largest % PLACES, cache)
-    known = TextRecord(context=source.capacity, end=decoder.config.end, notes=decoder.notes)
+    known = TextRecord(
+        context=source.capacity, end=decoder.config.end, notes=decoder.notes, weights=decoder.bytes_by_form
+    )
     if path.is_dir():
         return replace(source, files=folder.text_files(path, known))
     return replace(source, files=gguf_tokenizer.text_files(path, decoder.fields, known))

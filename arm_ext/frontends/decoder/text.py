@@ -23,6 +23,9 @@ class TextRecord(JsonRecord):
     notes: tuple[str, ...] = Field(
         default=(), description="What of the file's weights was converted, and the largest error."
     )
+    weights: dict[str, int] = Field(
+        default={}, description='Form of weights, such as "4 bits" or "float32" → their bytes with scales.'
+    )
     special: dict[str, str] = Field(
         default={}, description="Texts of special tokens that the template reads, such as bos_token."
     )

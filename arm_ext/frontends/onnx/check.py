@@ -21,7 +21,7 @@ from arm_ext.frontends.common.refuse import (
 )
 from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.converters import CONVERTERS, converter_of, is_custom
-from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of, qualified
+from arm_ext.frontends.onnx.expansion import CONTRIB, OWN, UNKNOWN, domain_of, opset_of, qualified
 from arm_ext.frontends.onnx.expansions import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.fused import NORMS
 from arm_ext.frontends.onnx.limits import check_attributes, check_data, check_required
@@ -327,7 +327,7 @@ def supported(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     candidates = list(nodes)
     missing = {qualified(node) for node in _unsupported(candidates)}
     known = {qualified(node) for node in candidates} - missing
-    others = {*EXPANSIONS, *CONVERTERS} - {("", name) for _, name in (*EXPANSIONS, *CONVERTERS)}
+    others = {(domain, name) for domain, name in (*EXPANSIONS, *CONVERTERS) if domain not in ("", OWN)}
     return sorted(known | {qualified(onnx.NodeProto(op_type=name, domain=domain)) for domain, name in others})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from gguf import GGMLQuantizationType, GGUFReader
 
 import arm_ext
 from arm_ext.api.llm import run_llm
@@ -35,7 +36,9 @@ def package(model: Path) -> Path:
     result = ran("compile", model, *given)
     assert result.exit_code == 0, result.output
     # Two layers of keys and values of two groups of 16, in float16.
-    assert f"{2 * 2 * 32 * 2 * 16 * 2 + 4:,} bytes, for 32 tokens" in result.output
+    states = 2 * 2 * 32 * 2 * 16 * 2 + 4
+    assert f"{states:,} bytes for 32 tokens, {states // 32} for each" in result.output
+    assert f"\n  state     {states:,} bytes" in (output / "report.txt").read_text()
     return output
 
 
@@ -49,6 +52,16 @@ def greedy(model: Path, prompt: str, count: int) -> list[int]:
         found.append(int(logits.argmax()))
         (logits, *states), _ = source.reference([np.array(found[-1:], np.int32), *states])
     return found
+
+
+def test_weights_have_the_bytes_of_the_file(model: Path, package: Path):
+    found = TextModel.of(arm_ext.load_package(package)).record.weights
+    tensors = GGUFReader(model).tensors
+    of = {
+        form: sum(int(tensor.n_bytes) for tensor in tensors if tensor.tensor_type == kind)
+        for form, kind in (("4 bits", GGMLQuantizationType.Q4_0), ("float32", GGMLQuantizationType.F32))
+    }
+    assert found == of
 
 
 def test_text_on_a_board_is_the_definition(model: Path, package: Path):
