@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from schedules.numerics.blocks import BlockWeights, quantized_weights
 
 Array = npt.NDArray[Any]
@@ -83,6 +84,28 @@ class DecoderConfig:
         The frequency of pair i is base**(-2 i / size), divided by its factor (Su et al., RoFormer, 2021).
         """
         return _table(self, bool(self.window_of(layer) and self.local_base), capacity)
+
+
+def shapes_of(path: Path, config: DecoderConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of matrices and vectors by their names in `Decoder`, those of a layer without its number.
+
+    Raises:
+        ModelError: The heads have sizes that no kernel computes.
+    """
+    if config.heads % config.groups or config.size % 8:
+        raise ModelError(
+            f"{path}: {config.heads} query heads for {config.groups} of keys, of {config.size} elements, are "
+            "unsupported: the heads must divide, and have a multiple of 8 elements"
+        )
+    hidden, inner, table = config.hidden, config.inner, (config.vocabulary, config.hidden)
+    query, key = config.heads * config.size, config.groups * config.size
+    shapes: dict[str, tuple[int, ...]] = {"embedding": table, "head": table}
+    shapes |= {"q": (query, hidden), "k": (key, hidden), "v": (key, hidden), "o": (hidden, query)}
+    shapes |= {"gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
+    shapes |= {f"{part}.bias": shapes[part][:1] for part in "qkv"}
+    shapes |= dict.fromkeys(("q_norm", "k_norm"), (config.size,))
+    norms = "norm", "attention_norm", "feed_forward_norm", "attention_output_norm", "feed_forward_output_norm"
+    return shapes | dict.fromkeys(norms, (hidden,))
 
 
 @lru_cache(4)

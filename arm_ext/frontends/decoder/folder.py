@@ -17,7 +17,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix
+from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix, shapes_of
 from arm_ext.frontends.decoder.safetensors import TensorFiles, files_of
 from arm_ext.frontends.decoder.text import TOKENIZER, TextRecord, text_contents
 
@@ -297,22 +297,18 @@ def _weights(
     folder: Path, architecture: _Architecture, config: DecoderConfig, tensors: TensorFiles, tied: bool
 ) -> tuple[dict[str, Matrix], dict[str, Array], dict[str, str]]:
     """Return matrices, vectors, and their names in the files."""
-    hidden, inner = config.hidden, config.inner
-    query, key = config.heads * config.size, config.groups * config.size
-    shapes: dict[str, tuple[int, ...]] = {"q": (query, hidden), "k": (key, hidden), "v": (key, hidden)}
-    shapes |= {"o": (hidden, query), "gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
-    shapes |= dict.fromkeys(_HEAD_NORMS, (config.size,))
+    shapes = shapes_of(folder / CONFIG, config)
     names = {"embedding": "model.embed_tokens.weight", "norm": "model.norm.weight"}
-    expected: dict[str, tuple[int, ...]] = {"embedding": (config.vocabulary, hidden), "norm": (hidden,)}
     if not tied:
-        names["head"], expected["head"] = "lm_head.weight", (config.vocabulary, hidden)
+        names["head"] = "lm_head.weight"
+    expected = {own: shapes[own] for own in names}
     for layer in range(config.layers):
         for own, source in architecture.tensors.items():
             names[f"{layer}.{own}"] = f"model.layers.{layer}.{source}.weight"
-            expected[f"{layer}.{own}"] = shapes.get(own, (hidden,))
+            expected[f"{layer}.{own}"] = shapes[own]
         for own in "qkv" if architecture.biases else "":
             names[f"{layer}.{own}.bias"] = f"model.layers.{layer}.self_attn.{own}_proj.bias"
-            expected[f"{layer}.{own}.bias"] = shapes[own][:1]
+            expected[f"{layer}.{own}.bias"] = shapes[f"{own}.bias"]
     known = set(names.values()) | ({"lm_head.weight"} if tied else set())
     if left := sorted(name for name in tensors.names - known if not name.endswith("rotary_emb.inv_freq")):
         raise ModelError(

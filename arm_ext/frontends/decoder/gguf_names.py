@@ -15,7 +15,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import DecoderConfig, Matrix
+from arm_ext.frontends.decoder.config import DecoderConfig, Matrix, shapes_of
 from schedules.numerics.blocks import BlockWeights
 
 
@@ -174,12 +174,7 @@ def architecture_of(path: Path, given: Mapping[str, Any]) -> tuple[DecoderConfig
     config = architecture.change(_config(fields, name, given), fields)
     if unread := fields.unread():
         raise ModelError(f"{path}: the field {shown(unread[0])} of {name} models is unsupported")
-    if config.heads % config.groups or config.size % 8:
-        raise ModelError(
-            f"{path}: {config.heads} query heads for {config.groups} of keys, of {config.size} elements, are "
-            "unsupported: the heads must divide, and have a multiple of 8 elements"
-        )
-    return config, _names(architecture, config)
+    return config, _names(architecture, config, shapes_of(path, config))
 
 
 def _config(fields: _Fields, name: str, given: Mapping[str, Any]) -> DecoderConfig:
@@ -213,22 +208,16 @@ def _config(fields: _Fields, name: str, given: Mapping[str, Any]) -> DecoderConf
     )
 
 
-def _names(architecture: _Architecture, config: DecoderConfig) -> TensorNames:
-    hidden, inner = config.hidden, config.inner
-    query, key = config.heads * config.size, config.groups * config.size
-    of_layer = {"q": (query, hidden), "k": (key, hidden), "v": (key, hidden), "o": (hidden, query)}
-    of_layer |= {"gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
+def _names(
+    architecture: _Architecture, config: DecoderConfig, known: Mapping[str, tuple[int, ...]]
+) -> TensorNames:
     names = {"embedding": "token_embd.weight", "norm": "output_norm.weight", "head": "output.weight"}
-    table = config.vocabulary, hidden
-    shapes: dict[str, tuple[int, ...]] = {"norm": (hidden,), "embedding": table, "head": table}
+    shapes = {own: known[own] for own in names}
     for layer in range(config.layers):
         parts = {own: f"{source}.weight" for own, source in (_LAYER | dict(architecture.norms)).items()}
         if architecture.biases:
             parts |= {f"{own}.bias": f"attn_{own}.bias" for own in "qkv"}
         for own, source in parts.items():
             names[f"{layer}.{own}"] = f"blk.{layer}.{source}"
-            vector = (config.size,) if own in _HEAD_NORMS else (hidden,)
-            shapes[f"{layer}.{own}"] = (
-                of_layer[own[0]][:1] if own.endswith(".bias") else of_layer.get(own, vector)
-            )
+            shapes[f"{layer}.{own}"] = known[own]
     return TensorNames(names, shapes, frozenset({"head"}), architecture.pairs, config)

@@ -119,6 +119,8 @@ FAULTS = {
     "no number": ({"hidden_size": "many"}, "the field hidden_size is many"),
     "rotations": ({"rope_parameters": {"rope_type": "yarn"}}, "rotations of the kind yarn"),
     "activation": ({"hidden_act": "relu"}, "the activation relu is unsupported"),
+    "heads that do not divide": ({"num_key_value_heads": 3}, "query heads for 3 of keys"),
+    "a head of no multiple of 8": ({"head_dim": 12}, "of 12 elements"),
     "another shape": ({"intermediate_size": 95}, r"gate_proj.weight is \[96, 64\], not \[95, 64\]"),
 }
 
