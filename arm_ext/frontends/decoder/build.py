@@ -7,12 +7,12 @@ Queries, keys and values are one product, and so are gate and up, if their weigh
 quantised once for all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from tvm import IRModule, relax, tirx
+from tvm import IRModule, relax
 from tvm.ir import Expr, GlobalVar, TupleGetItem, Var
 
 from arm_ext.frontends.common.imported import ImportedModel, State, TensorSpec
@@ -29,8 +29,9 @@ R = relax.op
 IDS, POSITION, LOGITS = "ids", "position", "logits"
 
 
-Constants = dict[int, tuple[Array, Expr]]
-"""Address of an array → the array, and its constant, which models for other numbers of tokens share."""
+Constants = dict[tuple[int, bool], tuple[Array, Expr]]
+"""Address of an array, and whether the constant is transposed → the array, which keeps its address, and the constant.
+Models for other numbers of tokens share the constants."""
 
 
 def build(decoder: Decoder, rows: int, capacity: int, cache: str, constants: Constants) -> ImportedModel:
@@ -111,7 +112,7 @@ class _Emitter:
     constants: Constants
     nodes: dict[str, str] = field(default_factory=dict)
     graph: Graph = field(default_factory=Graph)
-    _symbols: dict[object, GlobalVar] = field(default_factory=dict)
+    _symbols: dict[tuple[object, ...], GlobalVar] = field(default_factory=dict)
 
     def module(self, rows: int, states: Sequence[tuple[str, tuple[int, ...], str]]) -> IRModule:
         """Return the module; `states` has name, shape and dtype of each state."""
@@ -144,21 +145,27 @@ class _Emitter:
         self.graph.node = node
         self.nodes.setdefault(node, kind)
 
-    def _routine(self, name: str, key: object, make: "Routine", args: Sequence[Expr], out: object) -> Expr:
-        """Bind a call of a routine; equal keys have equal functions."""
+    def _routine(
+        self,
+        key: tuple[object, ...],
+        make: Callable[[], Routine],
+        args: Sequence[Expr],
+        constants: Sequence[Array],
+        out: object,
+    ) -> Expr:
+        """Bind a call of a routine; calls with equal keys, whose first entry is a name, call one function."""
         if key not in self._symbols:
-            self._symbols[key] = self.graph.builder.add_func(make.func, name)
-        return self.graph.emit(
-            relax.call_tir(self._symbols[key], [*args, *map(self._constant, make.constants)], out)
-        )
+            self._symbols[key] = self.graph.builder.add_func(make().func, str(key[0]))
+        held = map(self._constant, constants)
+        return self.graph.emit(relax.call_tir(self._symbols[key], [*args, *held], out))
 
-    def _constant(self, array: Array) -> Expr:
+    def _constant(self, array: Array, *, transposed: bool = False) -> Expr:
         """Return an array as a constant, which is made once for each array."""
-        found = self.constants.get(id(array))
-        if found is None:
-            # The array is kept, so that no other one gets its address.
-            found = self.constants[id(array)] = array, relax.const(array, str(array.dtype))
-        return found[1]
+        key = id(array), transposed
+        if key not in self.constants:
+            held = np.ascontiguousarray(array.T if transposed else array)
+            self.constants[key] = array, relax.const(held, str(array.dtype))
+        return self.constants[key][1]
 
     def _embedded(self, ids: Var) -> Expr:
         self._at("embedding", "Gather")
@@ -166,8 +173,8 @@ class _Emitter:
         rows = int(ids.ty.shape[0])
         if isinstance(table, BlockWeights):
             out = relax.TensorType((rows, table.depth), "float32")
-            made = gather_blocks_routine(rows, table)
-            x = self._routine("gather_blocks", ("gather", rows), made, [ids], out)
+            make = partial(gather_blocks_routine, rows, table)
+            x = self._routine(("gather_blocks", rows), make, [ids], table.constants, out)
         else:
             x = self.graph.emit(R.take(self._constant(table), ids, 0))
         return x if scale == 1.0 else self.graph.emit(R.multiply(x, relax.const(scale, "float32")))
@@ -207,16 +214,10 @@ class _Emitter:
         if attention.rotary:
             args.append(self._constant(self.decoder.config.table(layer, self.capacity)))
         out = [relax.TensorType(shape, dtype) for shape, dtype in attention.arguments[-3:]]
-        key = attention
-        made = self._made(key)
-        result = self._routine("cached_attention", key, made, [*args, *caches], out)
+        make = partial(cached_attention_routine, attention)
+        result = self._routine(("cached_attention", attention), make, [*args, *caches], (), out)
         y, keys, values = (self.graph.emit(TupleGetItem(result, k)) for k in range(3))
         return y, keys, values
-
-    def _made(self, attention: CachedAttention) -> Routine:
-        if attention in self._symbols:
-            return Routine(tirx.PrimFunc([], tirx.Evaluate(0)))
-        return cached_attention_routine(attention)
 
     def _added(self, x: Expr, y: Expr, norm: str) -> Expr:
         if norm in self.decoder.vectors:
@@ -263,9 +264,10 @@ class _Emitter:
 
     def _product(self, x: Expr, matrix: Matrix) -> Expr:
         if not isinstance(matrix, BlockWeights):
-            return self.graph.emit(R.matmul(x, relax.const(np.ascontiguousarray(matrix.T), "float32")))
+            return self.graph.emit(R.matmul(x, self._constant(matrix, transposed=True)))
         rows, columns = int(x.ty.shape[0]), len(matrix.held)
         has = (matrix.bits, matrix.group, matrix.shift, str(matrix.scales.dtype), matrix.offsets is not None)
-        key = "linear", rows, matrix.depth, columns, *has
+        key = "linear_blocks", rows, matrix.depth, columns, *has
         out = relax.TensorType((rows, columns), "float32")
-        return self._routine("linear_blocks", key, linear_blocks_routine(rows, matrix), [x], out)
+        make = partial(linear_blocks_routine, rows, matrix)
+        return self._routine(key, make, [x], matrix.constants, out)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of a decoder before its weights are read, under the same names for all formats."""
 
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -121,7 +122,7 @@ def _table(config: DecoderConfig, local: bool, capacity: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """A decoder with its weights.
+    """The configuration and the weights of a decoder.
 
     Attributes:
         config: Sizes.
@@ -207,6 +208,15 @@ def quantized(decoder: Decoder, weights: str) -> Decoder:
         for bits, of in errors.items()
     )
     return replace(decoder, matrices=matrices, notes=(*decoder.notes, *notes))
+
+
+def sha256_of(files: Iterable[Path]) -> str:
+    """Return the SHA-256 of the bytes of files, one after the other, in hexadecimal."""
+    found = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: found)
+    return found.hexdigest()
 
 
 def relative_error(made: BlockWeights, values: Array) -> float:

@@ -5,7 +5,6 @@ Every field of config.json is read here, is known not to change what is computed
 every tensor. Source: transformers' configuration and modelling files of these architectures.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix, shapes_of
+from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix, sha256_of, shapes_of
 from arm_ext.frontends.decoder.safetensors import TensorFiles, files_of
 from arm_ext.frontends.decoder.text import TOKENIZER, TextRecord, text_contents
 
@@ -211,14 +210,8 @@ def import_folder(folder: Path) -> Decoder:
     tensors = TensorFiles(folder)
     tied = bool(fields.values.get("tie_word_embeddings", kind == "gemma3_text"))
     matrices, vectors, sources = _weights(folder, architecture, config, tensors, tied)
-    sha256 = hashlib.sha256()
-    for file in (folder / CONFIG, *files_of(folder)):
-        with file.open("rb") as content:
-            while block := content.read(1 << 24):
-                sha256.update(block)
-    return Decoder(
-        config, folder.resolve().name, "safetensors", sha256.hexdigest(), matrices, vectors, sources
-    )
+    sha256 = sha256_of([folder / CONFIG, *files_of(folder)])
+    return Decoder(config, folder.resolve().name, "safetensors", sha256, matrices, vectors, sources)
 
 
 def _config(fields: _Config, kind: str) -> DecoderConfig:

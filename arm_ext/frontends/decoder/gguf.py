@@ -6,7 +6,6 @@ package `gguf` trusts both. Types and their sizes, and the conversion of K-quant
 Source: ggml's docs/gguf.md, version 3, and the block structures of ggml-common.h.
 """
 
-import hashlib
 import math
 import mmap
 import struct
@@ -19,7 +18,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import Array, Decoder, Matrix, percent, relative_error
+from arm_ext.frontends.decoder.config import Array, Decoder, Matrix, percent, relative_error, sha256_of
 from arm_ext.frontends.decoder.gguf_names import architecture_of
 from schedules.numerics.blocks import BLOCK, BlockWeights, quantized_weights
 
@@ -241,15 +240,11 @@ def import_gguf(path: Path) -> Decoder:
             f"{path}: {config.architecture} models with the tensor {shown(left[0])} are unsupported"
             + (f", and {len(left) - 1} further tensors are not known" if left[1:] else "")
         )
-    sha256 = hashlib.sha256()
-    with path.open("rb") as content:
-        while block := content.read(1 << 24):
-            sha256.update(block)
     return Decoder(
         config,
         path.stem,
         "gguf",
-        sha256.hexdigest(),
+        sha256_of([path]),
         matrices,
         vectors,
         names.tensors,

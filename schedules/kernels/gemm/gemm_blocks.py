@@ -116,8 +116,14 @@ class Layer:
     shift: int
 
     @property
+    def described(self) -> str:
+        """What a kernel computes, for reports."""
+        sizes = f"{self.rows} x {self.depth} x {self.columns}"
+        return f"product of {self.bits}-bit weights and blocks of data {sizes}"
+
+    @property
     def blocks(self) -> int:
-        """Blocks of k."""
+        """Number of blocks of k."""
         return -(-self.depth // BLOCK)
 
     @property
@@ -177,8 +183,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
         return layer
     if core.is_microcontroller:
         return missing_feature(NAME, "neon", core)
-    sizes = f"{layer.rows} x {layer.depth} x {layer.columns}"
-    return KernelMatch(f"product of {layer.bits}-bit weights and blocks of data {sizes}")
+    return KernelMatch(layer.described)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -351,8 +356,11 @@ class _Data:
 
     def fact(self, number: int, row: int) -> int:
         """Return the offset in a block of a fact of a row: 0 is its scale, 1 its sum, 2 what the shift adds."""
-        lane = number if self.rows == 1 else number * LANES + row
-        return self.rows * BLOCK + lane * _FLOAT
+        return self.rows * BLOCK + self._lane(number, row) * _FLOAT
+
+    def _lane(self, number: int, row: int) -> int:
+        """Return the index of a fact of a row among the floats of a block."""
+        return number if self.rows == 1 else number * LANES + row
 
     def load(self, start: ir.Expr, count: int) -> "_Rows":
         """Emit the loads of a block of a tile of `count` rows."""
@@ -365,10 +373,7 @@ class _Data:
         floats = [T.Bind(tirx.reinterpret("float32x4", each)) for each in vectors]
 
         def splats(number: int) -> list[ir.Expr]:
-            lanes = [
-                divmod(self.fact(number, r) // _FLOAT - self.rows * BLOCK // _FLOAT, LANES)
-                for r in range(count)
-            ]
+            lanes = [divmod(self._lane(number, r), LANES) for r in range(count)]
             return [T.Bind(tirx.Shuffle([floats[vector]], [lane] * LANES)) for vector, lane in lanes]
 
         if not self.several:
@@ -671,7 +676,3 @@ def zeros(dtype: str) -> ir.Expr:
     """Return a vector of zeros, such as "int32x4"."""
     element, lanes = dtype.split("x")
     return tirx.Broadcast(tirx.IntImm(element, 0), int(lanes))
-
-
-def _f32(value: float) -> tirx.FloatImm:
-    return tirx.FloatImm("float32", value)

@@ -91,8 +91,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
         return missing_feature(NAME, mmla.FEATURE, core)
     if layer.rows < FEWEST:
         return declined(NAME, "too few rows for tiles", str(FEWEST), str(layer.rows))
-    sizes = f"{layer.rows} x {layer.depth} x {layer.columns}"
-    return KernelMatch(f"product of {layer.bits}-bit weights and blocks of data {sizes}")
+    return KernelMatch(layer.described)
 
 
 def default(workload: Workload, core: Core) -> Params:
