@@ -65,7 +65,7 @@ def compile_llm(
 
 @dataclass(frozen=True)
 class LlmResult:
-    """A generated text, and what it cost.
+    """A generated text, the time that it took, and the instructions of a token.
 
     Attributes:
         text: The text after the prompt.

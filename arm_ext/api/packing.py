@@ -196,7 +196,7 @@ class Packing:
         """Return the self-test without the outputs of the source's runtime."""
         model, options = variant.model, variant.options
         if offloaded is None:
-            # Variants share their states: the first one's steps test them.
+            # The variants share their states: several steps of the first variant test the states.
             steps = STEPS if variant is self.merged.variants[0] else 1
             return make_selftest(
                 model, inputs, options.precision, options.without, options.numerics, variant.prepared, steps

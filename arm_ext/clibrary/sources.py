@@ -349,7 +349,7 @@ class Sources:
             "state_places": self.layouts[0].states,
             "step_inputs": self._step[0],
             "step_outputs": self._step[1],
-            # As in the self-test: shapes share their states, which the first one tests.
+            # The shapes share their states: as in the self-test, several steps of the first shape test the states.
             "step_runs": f"(shape == 0 ? {STEPS} : 1)" if len(self.shapes) > 1 else str(STEPS),
         }
 

@@ -94,7 +94,7 @@ class Sampler:
         kept = np.ones(len(shares), bool)
         if how.top_k:
             kept[how.top_k :] = False
-        # The token at which the sum reaches top_p is kept.
+        # The token whose share makes the sum reach top_p is kept.
         kept &= np.cumsum(shares) - shares < how.top_p
         kept &= shares >= how.min_p * shares[0]
         kept[0] = True

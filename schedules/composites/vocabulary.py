@@ -107,7 +107,7 @@ LINEAR_BLOCKS = CompositeSpec(
     epilogue=_FLOAT_EPILOGUE,
 )
 
-# Rows of a table of such weights; the data is their indices.
+# Rows, as floats, of a table of weights that are quantised in groups; the data is the indices of the rows.
 GATHER_BLOCKS = CompositeSpec("arm.gather_blocks", "blocks.gather", (1, 2), ("int32",), ())
 
 # Products of data quantised at run time, per row or per tensor. The anchor takes the zero point as an operand. int16

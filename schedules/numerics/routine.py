@@ -25,7 +25,7 @@ FUSED_ALONE = 8
 """TOpPattern kOpaque: FuseOps leaves it alone."""
 
 KERNEL = "kernel"
-"""Attribute of a function that is a kernel already, and no loops to schedule: the kernel's name."""
+"""Attribute of a function whose body is written as a kernel, so that nothing is left to schedule: the kernel's name."""
 
 # Dtype of shapes and loop variables, as in Relax: FuseTIR requires equal buffers in the functions that it fuses.
 _INDEX = "int64"

@@ -47,7 +47,7 @@ _HALF = 2
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a file.
+    """A tensor of a GGUF file.
 
     Attributes:
         name: Its name.
@@ -71,7 +71,7 @@ class GgufFile:
 
 
 class _Cursor:
-    """A position in a file, whose reads are within it."""
+    """A reader of numbers and strings that refuses to read beyond the end of a file."""
 
     def __init__(self, path: Path, data: "mmap.mmap | bytes") -> None:
         self.path, self.data, self.at, self.what = path, data, 0, "the header"

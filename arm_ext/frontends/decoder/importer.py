@@ -24,7 +24,7 @@ LARGEST_CAPACITY = 2048
 
 @dataclass(frozen=True, eq=False)
 class DecoderSource:
-    """A decoder, and what its compiled form depends on.
+    """A decoder, and the size and dtype of its caches.
 
     Attributes:
         decoder: The decoder.

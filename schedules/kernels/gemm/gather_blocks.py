@@ -26,7 +26,7 @@ NAME = "gather_blocks"
 COMPOSITE = "arm.gather_blocks"
 
 _FOUR = 4
-"""Bits of the smaller weights, and the number of k that lie together."""
+"""Bits of a weight of 4 bits, and the number of consecutive k of a column in the packed layout."""
 
 CYCLES = 3
 """Cycles of four elements: a load, shifts, a conversion, FMLA and a store."""

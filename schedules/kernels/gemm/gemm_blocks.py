@@ -63,7 +63,7 @@ _BYTES = 16
 """Bytes of a register, and k of half a block."""
 
 _FOUR, _EIGHT = 4, 8
-"""Bits of weights."""
+"""Bits of a weight."""
 
 _ATTRIBUTES = ("bits", "depth", "group", "shift")
 
@@ -93,7 +93,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Layer:
-    """A product of blocks.
+    """A product of data that is quantised in blocks by constant weights of 4 or 8 bits.
 
     Attributes:
         rows: Rows of the data.
@@ -384,7 +384,7 @@ class _Data:
 
 @dataclass(frozen=True)
 class _Rows:
-    """A block of the rows of a tile, an entry a row.
+    """32 elements of k of each row of a tile; each list has one entry a row.
 
     Attributes:
         data: Two int8x16.
@@ -537,7 +537,7 @@ class _Panels:
             """Emit consecutive blocks, whose addresses are at constant distances."""
             weights_at = block * (COLUMNS * BLOCK * bits // 8)
             data_at = (tirx.floordiv(rows[0], self.data.rows) * layer.blocks + block) * self.data.block
-            # Where LLVM does not increment an address, it is computed once.
+            # Where LLVM would recompute an address for each access, an opaque offset is computed once.
             places = [
                 opaque_offset(weights_at) if bits != layer.bits else T.Bind(weights_at),
                 opaque_offset(data_at) if self.data.rows > 1 else T.Bind(data_at),
@@ -580,7 +580,7 @@ class _Panels:
         for v in range(self.params.vectors):
             dots = dot(data.data, parts_of(weights, start + v * step, bits), data.starts)
             if self.params.dot != "vector":
-                # Else LLVM multiplies all vectors of columns at once, and spills.
+                # Without the pin LLVM multiplies all vectors of columns at once, and spills.
                 dots = [*dots[:-1], T.Bind(pinned(dots[-1]))]
             scale, *offset = by_vector[v]
             for r, integers in enumerate(dots):

@@ -319,7 +319,7 @@ class _Tiles:
             for step in range(_STEPS):
                 total = T.Bind(mmla.smmla(total, data[step], columns[pair][step]))
             if self.data.facts > 1:
-                # Else LLVM computes all pairs at once, and spills.
+                # Without the pin LLVM computes all pairs of columns at once, and spills.
                 total = T.Bind(pinned(total))
             floats = scvtf(total, 4) if self.layer.bits == _FOUR else tirx.Cast("float32x4", total)
             to = i64((rows * PAIR + pair) * LANES)

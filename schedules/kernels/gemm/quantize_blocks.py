@@ -22,7 +22,7 @@ INSTRUCTIONS = 54
 
 @dataclass(frozen=True)
 class QuantizedBlock:
-    """A block of a row.
+    """32 elements of a row, quantised to int8.
 
     Attributes:
         halves: Its integers, two int8x16.
