@@ -44,7 +44,8 @@ LAYERS = {
     "schedules": (
         ("diagnostic",),
         ("cores", "tir", "composites"),
-        ("intrinsics", "numerics"),
+        ("numerics",),
+        ("intrinsics",),
         ("kernels",),
         ("generic", "select"),
         ("lowering",),

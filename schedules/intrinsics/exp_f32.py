@@ -14,7 +14,6 @@ r p(r), for functions that subtract 1; `FINE` is for |r| up to 1/128.
 from collections.abc import Sequence
 
 from tvm import ir
-from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics import sve
 from schedules.intrinsics.vector_f32 import EXPONENT, Vector
@@ -100,9 +99,9 @@ def reduced(
     # Additions and subtractions are FMAs, too, because TVM would simplify (y + c) - c.
     shifted = v.fma(x, v.const(LOG2_E_HIGH if base_e else 1.0), v.const(shifter))
     minus_n = v.fma(shifted, v.const(-1.0), v.const(shifter))
-    inside = v.fma(x, v.const(LOG2_E_HIGH), minus_n) if base_e else T.Bind(x + minus_n)
+    inside = v.fma(x, v.const(LOG2_E_HIGH), minus_n) if base_e else v.bind(x + minus_n)
     r = v.fma(x, v.const(LOG2_E_LOW), inside) if base_e else inside
-    scale = T.Bind(sve.fexpa(v.bits(shifted))) if table else v.power(v.bits(shifted))
+    scale = v.bind(sve.fexpa(v.bits(shifted))) if table else v.power(v.bits(shifted))
     coefficients: Sequence[float] = EXPM1 if minus_one else FINE if table else EXP
     value = v.polynomial(r, coefficients)
-    return scale, v.fma(r, value, v.const(add)) if add else T.Bind(r * value)
+    return scale, v.fma(r, value, v.const(add)) if add else v.bind(r * value)

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on float32 vectors, by which polynomials are computed."""
+"""Arithmetic on float32 vectors, by which polynomials are computed: emitted, or in numpy.
 
-from collections.abc import Mapping, Sequence
+A function over `Vector` is code and definition in one: `evaluated` computes in numpy, bit for bit, what the code does
+that the function emits.
+"""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics import sve
 from schedules.intrinsics.registers import LANES
+from schedules.numerics import binary32
 from schedules.tir.emit import splat
+
+Array = npt.NDArray[Any]
 
 EXPONENT = 23
 """Bits below the exponent of a float32."""
@@ -34,6 +44,10 @@ class Vector:
         self._dtype = "float32" if lanes == 1 else f"float32x{lanes}"
         self._integers = "int32" if lanes == 1 else f"int32x{lanes}"
         self._suffix = "f32" if lanes == 1 else f"v{lanes}f32"
+
+    def bind(self, value: ir.Expr) -> ir.Var:
+        """Emit a variable for a value that is used more than once."""
+        return T.Bind(value)
 
     def const(self, value: float) -> ir.Expr:
         """Return the value in every lane."""
@@ -86,3 +100,48 @@ class Vector:
         inline variables at each use, recursively: 50 s for tanh of softplus.
         """
         return tirx.call_llvm_intrin(self._dtype, f"llvm.{name}.{self._suffix}", *operands)
+
+
+class _Evaluator(Vector):
+    """Computes on arrays what `Vector` emits."""
+
+    def __init__(self) -> None:
+        super().__init__(LANES)
+
+    def bind(self, value: Any) -> Any:
+        return value
+
+    def const(self, value: float) -> Any:
+        return np.float32(value)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        return binary32.fma(a, b, c)
+
+    def maximum(self, x: Any, bound: float) -> Any:
+        return np.maximum(x, np.float32(bound))
+
+    def minimum(self, x: Any, bound: float) -> Any:
+        return np.minimum(x, np.float32(bound))
+
+    def absolute(self, x: Any) -> Any:
+        return np.abs(x)
+
+    def with_sign(self, x: Any, sign: Any) -> Any:
+        return np.copysign(x, sign)
+
+    def bits(self, x: Any) -> Any:
+        return x.view(np.int32)
+
+    def power(self, biased: Any) -> Any:
+        return (biased << EXPONENT).view(np.float32)
+
+
+def evaluated(function: Callable[[Vector, Any], Any], x: Array) -> Array:
+    """Compute in numpy what a function emits.
+
+    Args:
+        function: It uses operators and methods of `Vector` alone, without SVE.
+        x: Its operand, float32 of any shape.
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(function(_Evaluator(), x), np.float32)

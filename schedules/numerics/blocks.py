@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of float32 data, quantised in blocks of 32, by constant weights quantised in groups of k.
+"""Products of float32 data by constant weights that are quantised in groups of k, and rows of such weights.
+
+A weight is w = fma(sw, qw + shift, offset): an integer, the scale and perhaps the offset of its group, and a shift that
+is one for all weights, such as 8 for 4-bit weights from 0 to 15, which are held as -8 to 7. A product by data as it is,
+`linear_float_routine`, is the sum over k of x * w, in any order. `linear_blocks_routine` quantises it in blocks of 32:
 
     amax    = max |x| over a block of 32 of k; a last, shorter block is padded with zeros
     sx      = fl(amax / 127)                NaN if amax is infinite or NaN
@@ -7,9 +11,7 @@
     y       = sum over blocks, in their order, of acc * fl(sw * sx), each added by one FMA, where
     acc     = sum over the block of qx * (qw + shift), exact
 
-The shift is one for all weights, such as 8 for 4-bit weights from 0 to 15, which are held as -8 to 7. With offsets, a
-weight is sw * (qw + shift) + offset, and each block adds fl(sx * (sum of qx)) * offset by a further FMA. `sw` and
-`offset` are those of the group that the block is in. Rows of a table of such weights are fma(sw, qw + shift, offset).
+With offsets, each block adds fl(sx * (sum of qx)) * offset by a further FMA. Groups are multiples of a block.
 
 Everything is binary32. The sums depend neither on the number of rows nor on threads, so that a text has the same logits
 in chunks of any size.
@@ -18,21 +20,24 @@ One scale per block is needed: the largest errors of the logits of SmolLM2-135M,
 with one scale per block and 66 % with one scale per row.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm import ir, tirx
+from tvm import ir, te, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.numerics.routine import Routine, routine_of_loops
+from schedules.numerics.binary32 import fma
+from schedules.numerics.routine import PRODUCT, Routine, routine, routine_of_loops
 from schedules.tir.emit import TensorSpec, i64
 
 Array = npt.NDArray[Any]
 
 NAME = "blocks.linear"
+
+FLOAT = "blocks.linear_float"
 
 GATHER = "blocks.gather"
 
@@ -47,6 +52,9 @@ SMALLEST_SCALE = float(np.finfo(np.float32).tiny)
 
 _BYTE = 8
 
+_LEVELS = 15
+"""Largest difference of two integers of 4 bits."""
+
 
 @dataclass(frozen=True, eq=False)
 class BlockWeights:
@@ -55,10 +63,10 @@ class BlockWeights:
     Attributes:
         held: int8 [N, bytes of K]; two 4-bit weights in a byte, the one of even k in the low four bits.
         scales: float16 or float32 [N, groups].
-        offsets: float16 or float32 [N, groups], or None if all are 0.
+        offsets: [N, groups], of the dtype of the scales, or None if all are 0.
         depth: K.
         bits: 4 or 8.
-        group: Elements of k that share a scale, a multiple of `BLOCK`.
+        group: Elements of k that share a scale; for data in blocks, a multiple of `BLOCK`.
         shift: Added to each integer before it is scaled.
     """
 
@@ -77,6 +85,52 @@ class BlockWeights:
         """Return weights from integers [N, K]."""
         held = packed(integers) if 2 * bits == _BYTE else integers.astype(np.int8)
         return BlockWeights(held, scales, offsets, integers.shape[1], bits, group, shift)
+
+    @staticmethod
+    def of_levels(levels: Array, scales: Array, zero: Array, group: int, bits: int) -> "BlockWeights":
+        """Return the weights (level - zero) * scale.
+
+        One zero point for all is a shift; others become offsets. Scales and offsets are float16 if that is exact.
+
+        Args:
+            levels: Integers [N, K], from 0 to 2**bits - 1.
+            scales: [N, groups].
+            zero: Zero points [N, groups], integers or floats.
+            group: Elements of k that share a scale.
+            bits: 4 or 8.
+        """
+        middle = 2 ** (bits - 1)
+        one = bool((zero == zero.flat[0]).all()) and float(zero.flat[0]).is_integer()
+        steps = scales.astype(np.float32)
+        floats = [steps] if one else [steps, steps * (middle - zero.astype(np.float32))]
+        with np.errstate(over="ignore"):
+            halves = [each.astype(np.float16) for each in floats]
+        exact = all(np.array_equal(half, each) for half, each in zip(halves, floats, strict=True))
+        step, *offset = halves if exact else floats
+        shift = middle - int(zero.flat[0]) if one else 0
+        integers = levels.astype(np.int16) - middle
+        return BlockWeights.of(integers, step, group, bits, offset[0] if offset else None, shift)
+
+    @staticmethod
+    def fitted(integers: Array, scales: Array, group: int) -> "BlockWeights":
+        """Return the weights integer * scale, in 4 bits if the integers of each group differ by at most 15, else in 8.
+
+        Args:
+            integers: int8 [N, K].
+            scales: [N, groups].
+            group: Elements of k that share a scale.
+        """
+        starts = np.arange(0, integers.shape[1], group)
+        least, most = (
+            reduce.reduceat(integers, starts, 1).astype(np.int16) for reduce in (np.minimum, np.maximum)
+        )
+        if (most - least > _LEVELS).any():
+            return BlockWeights.of(integers, scales, group, _BYTE)
+        middle = (_LEVELS + 1) // 2
+        if least.min() >= -middle and most.max() < middle:
+            return BlockWeights.of(integers, scales, group, 4)
+        by_k = np.arange(integers.shape[1]) // group
+        return BlockWeights.of_levels(integers - least[:, by_k], scales, -least, group, 4)
 
     @property
     def constants(self) -> tuple[Array, ...]:
@@ -157,21 +211,6 @@ def linear_blocks(x: Array, weights: BlockWeights) -> Array:
     return total
 
 
-def fma(a: Array, b: Array, c: Array) -> Array:
-    """Return a * b + c of float32 arrays, rounded once."""
-    product, addend = a.astype(np.float64) * b, c.astype(np.float64)  # the product is exact: 48 bits
-    total = product + addend
-    part = total - product
-    error = (product - (total - part)) + (addend - part)
-    # Round to odd, so that the second rounding, to float32, is correct (Boldo and Melquiond, Emulation of FMA and
-    # correctly rounded sums, 2008).
-    bits = total.view(np.int64)
-    step = np.where((error > 0) == (total > 0), 1, -1)
-    inexact = (error != 0) & np.isfinite(total) & (bits % 2 == 0)
-    with np.errstate(over="ignore"):
-        return np.where(inexact, bits + step, bits).view(np.float64).astype(np.float32)
-
-
 def linear_blocks_routine(rows: int, weights: BlockWeights) -> Routine:
     """Return a routine that computes the product of data [rows, K] with the weights."""
     arguments: list[TensorSpec] = [((rows, weights.depth), "float32")]
@@ -194,6 +233,30 @@ def linear_blocks_routine(rows: int, weights: BlockWeights) -> Routine:
                 T.buffer_store(y, total[i64(0)], [row, column])
 
     return _routine(NAME, weights, arguments, emit)
+
+
+def linear_float_routine(shape: Sequence[int], weights: BlockWeights) -> Routine:
+    """Return a routine that computes the product of data [..., K] with the weights, without quantising the data."""
+    x = te.placeholder(shape, "float32", "x")
+    held, scales, *offsets = [te.placeholder(each.shape, str(each.dtype)) for each in weights.constants]
+    k = te.reduce_axis((0, weights.depth), "k")
+
+    def value(*i: tirx.Var) -> tirx.Expr:
+        *rows, column = i
+        place = column, tirx.floordiv(k, weights.group)
+        scale, *offset = (tirx.Cast("float32", each(*place)) for each in (scales, *offsets))
+        integer = tirx.Cast("float32", _integer(weights, held, column, k) + weights.shift)
+        weight = (
+            tirx.call_llvm_pure_intrin("float32", "llvm.fma.f32", scale, integer, *offset)
+            if offset
+            else scale * integer
+        )
+        return te.sum(x(*rows, k) * weight, axis=k)
+
+    y = te.compute((*shape[:-1], len(weights.held)), value, "linear_float")
+    return routine(
+        FLOAT, [x, held, scales, *offsets, y], weights.constants, pattern=PRODUCT, **_parameters(weights)
+    )
 
 
 def gather_blocks_routine(count: int, weights: BlockWeights) -> Routine:
@@ -228,14 +291,17 @@ def nearest(index: ir.Expr, rows: int) -> ir.Expr:
 def _routine(
     name: str, weights: BlockWeights, arguments: list[TensorSpec], emit: Callable[[list[tirx.Buffer]], None]
 ) -> Routine:
-    parameters = {
+    made = routine_of_loops(name, arguments, emit, **_parameters(weights))
+    return Routine(made.func, tuple(np.asarray(c, order="C") for c in weights.constants))
+
+
+def _parameters(weights: BlockWeights) -> dict[str, int]:
+    return {
         "bits": weights.bits,
         "depth": weights.depth,
         "group": weights.group,
         "shift": weights.shift,
     }
-    made = routine_of_loops(name, arguments, emit, **parameters)
-    return Routine(made.func, tuple(np.asarray(c, order="C") for c in weights.constants))
 
 
 def _quantize(

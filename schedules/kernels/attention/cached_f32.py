@@ -6,6 +6,9 @@
     caches[position + row] = k, v
     y[row]  = softmax(scale q · keys[first ... position + row]) values
 
+Sums are in the order of the elements of a head, and of positions, but for the last `length % UNROLL` of positions,
+which are added from the last to the first. `cached_attention` computes in numpy the same bits as the kernel.
+
 Costs follow the length in use, and not the capacity. A row is computed alone: its sums have the same order in calls of
 any number of rows, so that a prompt gives the same bits in chunks of any size.
 
@@ -19,17 +22,24 @@ before the call; see the attribute `schedules.tir.emit.IN_PLACE`.
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics import exp_f32
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import high, low
-from schedules.intrinsics.vector_f32 import Vector
+from schedules.intrinsics.vector_f32 import Vector, evaluated
 from schedules.kernels.common import threads
+from schedules.numerics.binary32 import fma, total
 from schedules.numerics.routine import FUSED_ALONE, KERNEL, Routine
 from schedules.tir.emit import IN_PLACE, TensorSpec, converted, i64, kernel_function, load, splat, store
+
+Array = npt.NDArray[Any]
 
 NUMERICS, NAME = "float.cached_attention", "cached_f32"
 
@@ -119,6 +129,63 @@ def cached_attention_routine(layer: CachedAttention) -> Routine:
     assert function.prim_func is not None
     func = function.prim_func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
     return Routine(func.with_attrs({"numerics": NUMERICS, KERNEL: NAME, IN_PLACE: pairs}))
+
+
+def cached_attention(
+    layer: CachedAttention, position: int, qkv: Array, table: Array | None, keys: Array, values: Array
+) -> tuple[Array, Array, Array]:
+    """Return, in numpy, what the routine of a layer computes: y and the next keys and values.
+
+    Args:
+        layer: The layer.
+        position: Of the first row.
+        qkv: float32 [rows, (heads + 2 groups) * size].
+        table: float32 `CachedAttention.tables`, None unless it is rotary.
+        keys: The cache, `CachedAttention.keys`.
+        values: The cache, `CachedAttention.values`.
+    """
+    first = min(max(position, 0), layer.capacity - layer.rows)
+    heads = qkv.reshape(layer.rows, -1, layer.size)
+    q, k, v = np.split(heads, [layer.heads, layer.heads + layer.groups], 1)
+    turns = None if table is None else table[first : first + layer.rows, :, None]
+    q, k = _turned(q, turns, layer.scale), _turned(k, turns, 1.0)
+    by_place, values = keys.transpose(0, 1, 3, 2).reshape(layer.values), values.copy()
+    for cache, new in ((by_place, k), (values, v)):
+        cache[:, first : first + layer.rows] = new.transpose(1, 0, 2)
+    y = [
+        _attended(layer, first + row, q[row].reshape(layer.groups, -1, layer.size), by_place, values)
+        for row in range(layer.rows)
+    ]
+    blocked = by_place.reshape(layer.groups, -1, PLACES, layer.size).transpose(0, 1, 3, 2)
+    return np.stack(y).reshape(layer.rows, -1), np.ascontiguousarray(blocked), values
+
+
+def _turned(x: Array, turns: Array | None, scale: float) -> Array:
+    """Return heads [rows, heads, size] rotated by cosines and sines [rows, 2, 1, size / 2], times the scale."""
+    factor = np.float32(scale)
+    if turns is None:
+        return x * factor
+    a, b = np.split(x, 2, -1)
+    cosine, sine = (turns[:, side] * factor for side in range(2))
+    return np.concatenate([fma(b, -sine, a * cosine), fma(a, sine, b * cosine)], -1)
+
+
+def _attended(layer: CachedAttention, place: int, q: Array, keys: Array, values: Array) -> Array:
+    """Return the attention of a token, [groups, heads of a group, size], by queries of that shape."""
+    begin, end = max(0, place + 1 - layer.window) if layer.window else 0, place + 1
+    seen, held = (cache[:, None, begin:end].astype(np.float32) for cache in (keys, values))
+    scores = np.zeros((*q.shape[:2], end - begin), np.float32)
+    for d in range(layer.size):
+        scores = fma(seen[..., d], q[..., d, None], scores)
+    rest = scores - scores.max(-1, keepdims=True)
+    powers = evaluated(partial(exp_f32.power, base_e=True), rest)
+    lanes = np.zeros((*q.shape[:2], LANES), np.float32)
+    for at in range(end - begin):
+        lanes[..., (begin + at) % LANES] += powers[..., at]
+    y, whole = np.zeros(q.shape, np.float32), (end - begin) // UNROLL * UNROLL
+    for at in (*range(whole), *reversed(range(whole, end - begin))):
+        y = fma(held[:, :, at], powers[..., at, None], y)
+    return y * (np.float32(1) / total(lanes))[..., None]
 
 
 @dataclass(frozen=True)

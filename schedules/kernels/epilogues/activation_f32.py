@@ -26,7 +26,6 @@ import math
 from collections.abc import Callable
 
 from tvm import ir
-from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.exp_f32 import power, reduced
 from schedules.intrinsics.log_f32 import log1p
@@ -87,13 +86,13 @@ def silu(v: Vector, x: ir.Expr) -> ir.Expr:
 
 def tanh(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit tanh as -t / (2 + t) with t = expm1(-2 |x|), and the sign of x."""
-    t = _expm1(v, T.Bind(v.minimum(v.absolute(x), TANH_LIMIT) * v.const(-2)))
+    t = _expm1(v, v.bind(v.minimum(v.absolute(x), TANH_LIMIT) * v.const(-2)))
     return v.with_sign(t / (t + v.const(2)), x)
 
 
 def expm1_below_0(v: Vector, x: ir.Expr) -> ir.Var:
     """Emit exp(min(x, 0)) - 1."""
-    return _expm1(v, T.Bind(v.minimum(v.maximum(x, EXP_LOW), 0)))
+    return _expm1(v, v.bind(v.minimum(v.maximum(x, EXP_LOW), 0)))
 
 
 def _expm1(v: Vector, x: ir.Var) -> ir.Var:
@@ -104,17 +103,17 @@ def _expm1(v: Vector, x: ir.Var) -> ir.Var:
 def gelu(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit GELU, x / 2 (1 + erf(x / sqrt 2))."""
     near = v.minimum(v.maximum(x, -ERF_LIMIT), ERF_LIMIT)
-    square = T.Bind(near * near)
-    erf = T.Bind(near * v.polynomial(square, ERF_P) / v.polynomial(square, ERF_Q))
-    half = T.Bind(x * v.const(0.5))
+    square = v.bind(near * near)
+    erf = v.bind(near * v.polynomial(square, ERF_P) / v.polynomial(square, ERF_Q))
+    half = v.bind(x * v.const(0.5))
     return v.fma(half, erf, half)
 
 
 def gelu_tanh(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit GELU by tanh, x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as x sigmoid of twice that argument."""
-    square = T.Bind(x * x)
+    square = v.bind(x * x)
     factor = v.fma(square, v.const(-GELU_TANH_CUBIC), v.const(-GELU_TANH_LINEAR))
-    return x / one_plus_exp(v, T.Bind(x * factor))
+    return x / one_plus_exp(v, v.bind(x * factor))
 
 
 def hard_sigmoid(v: Vector, x: ir.Expr) -> ir.Expr:

@@ -34,6 +34,7 @@ from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.rowwise.row_kernel import Params as Params
 from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
+from schedules.numerics import binary32
 from schedules.tir.emit import kernel_function, load
 
 NAME = "norm_f32"
@@ -110,6 +111,26 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         with pins():
             threads.each(rows.count, params.parallel, row)
     return function.prim_func
+
+
+def rms_norm(x: Array, gamma: Array, epsilon: float) -> Array:
+    """Return the RMS norm of float32 rows [..., n] in numpy, bit for bit what the kernel computes."""
+    length = x.shape[-1]
+    at = row_vectors.starts(max(LANES, length), LANES)
+    rows = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, max(0, LANES - length))])
+    vectors = np.stack([rows[..., first : first + LANES] for first in at], -2)
+    if length > LANES:
+        vectors[..., -1, : -length % LANES] = 0
+    vectors = np.pad(vectors, [(0, 0)] * (x.ndim - 1) + [(0, -len(at) % row_vectors.PARTS), (0, 0)])
+    sums = np.zeros((*x.shape[:-1], row_vectors.PARTS, LANES), np.float32)
+    for first in range(0, len(at), row_vectors.PARTS):
+        part = vectors[..., first : first + row_vectors.PARTS, :]
+        sums = binary32.fma(part, part, sums)
+    pairs = sums[..., 0::2, :] + sums[..., 1::2, :]
+    squares = binary32.total(pairs[..., 0, :] + pairs[..., 1, :])
+    variance = binary32.fma(squares, np.float32(1 / length), np.float32(epsilon))
+    rate = np.float32(1) / np.sqrt(variance)
+    return np.asarray(x * rate[..., None] * gamma)
 
 
 def _left(source: tirx.Buffer, at: ir.Expr, mean: ir.Expr | None) -> ir.Expr:
