@@ -33,7 +33,7 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
 
 def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
     name, attributes = getattr(call.op, "name", ""), _attributes(mod, call)
-    if attributes.get("numerics", "") == blocks.NAME:
+    if attributes.get("numerics", "") in (blocks.NAME, blocks.FLOAT):
         return math.prod(_shape(call)) * int(attributes["depth"])
     if _walks(mod, call):
         # For each product with the data, [steps, batch, gates * hidden], there is a product with the state of equal

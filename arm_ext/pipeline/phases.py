@@ -50,7 +50,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.generic.schedule import FIRST
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import RewriteCosts
-from schedules.numerics.grouped import linear_grouped_routine
+from schedules.numerics.blocks import BlockWeights, linear_float_routine
 from schedules.numerics.qdq import (
     NUMERICS,
     Qdq,
@@ -58,11 +58,19 @@ from schedules.numerics.qdq import (
     linear_dynamic_routine,
     matmul_dynamic_routine,
 )
+from schedules.numerics.routine import Routine
 from schedules.select import Choose, select
 from schedules.tir.emit import IN_PLACE
 
+Array = npt.NDArray[Any]
+
 DYNAMIC_ROUTINES = linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine
 """What `dynamic_products` makes products by."""
+
+
+def linear_grouped_routine(shape: Sequence[int], integers: Array, scales: Array, group: int) -> Routine:
+    """Return what `grouped_products` makes products by."""
+    return linear_float_routine(shape, BlockWeights.fitted(integers, scales, group))
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,6 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # Products of data that is quantised at run time.
     mod = relay_passes.dynamic_products(mod, *DYNAMIC_ROUTINES, options.record)
-    # Float products with 4-bit weights.
     grouped = relay_passes.grouped_products(mod, linear_grouped_routine, options.record)
     mod = mod if grouped.same_as(mod) else relay_passes.fold_constants(grouped)
     return replace(result, mod=mod, left_float=tuple(left))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of float32 data by 4-bit weights with one scale per group of k; the weights stay 4 bits in memory.
+"""Products of float32 data by weights with one scale per group of k, which stay 4 or 8 bits in memory.
 
-    matmul(x, transpose(slice(reshape(dequantize(Q, s)))))    →    linear_grouped(x, Q, s)
+    matmul(x, transpose(slice(reshape(dequantize(Q, s)))))    →    linear_float(x, Q, s)
 
 Q is [columns x groups, group] with one scale per row, as importers write block-wise scales. The slice drops the padding
 of the last group. The result equals the product by float weights, except for the order of sums. Weights of this form
@@ -32,9 +32,11 @@ NAME = "grouped_products"
 Array = npt.NDArray[Any]
 
 LinearGrouped = Callable[[Sequence[int], Array, Array, int], Any]
-"""Makes the routine of a product: (data shape, integers [K, N], scales [groups, N], rows of a group) → routine."""
+"""Makes the routine of a product: (data shape, integers [N, K], scales [N, groups], elements of a group) → routine."""
 
-_LEAST, _MOST = -8, 7
+_LEVELS = 15
+"""Largest difference of two integers of 4 bits."""
+
 _MATRIX = 2
 _SHAPED = ("relax.reshape", "relax.strided_slice")
 # Kernels convert weights in vectors of four rows, which must have one scale.
@@ -77,7 +79,7 @@ def grouped_products(mod: IRModule, linear: LinearGrouped, record: RewriteRecord
             applied.append(names)
             data = call.args[0]
             routine = linear(shape_of(data), found.integers, found.scales, found.group)
-            symbol = builder.add_func(routine.func, "linear_grouped")
+            symbol = builder.add_func(routine.func, "linear_float")
             constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
             return with_source(builder.normalize(relax.call_tir(symbol, [data, *constants], call.ty)), names)
 
@@ -107,25 +109,26 @@ def _without_blocks(mod: IRModule) -> IRModule:
 
 
 def _is_blocks(call: Expr) -> bool:
-    """Whether a call dequantises a constant matrix with one scale per row and no zero point."""
+    """Whether a call dequantises a constant matrix with one scale per row."""
     if name_of(call) != "relax.dequantize" or not all(isinstance(arg, GenericConst) for arg in call.args):
         return False
     blocks, scale, zero = (arg.value.numpy() for arg in call.args)
     along_rows = blocks.ndim == _MATRIX and not int(call.attrs.axis) % _MATRIX
-    return bool(along_rows and scale.size == len(blocks) and not zero.any())
+    return bool(along_rows and scale.size == len(blocks) and zero.size in (1, len(blocks)))
 
 
 def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
     """Return a product of constants instead of the dequantize of a chosen variable; return other calls unchanged."""
     if var not in chosen:
         return dequantize
-    blocks, scale, _ = (arg.value.numpy() for arg in dequantize.args)
-    product = relax.op.multiply(relax.const(blocks.astype(scale.dtype)), relax.const(scale.reshape(-1, 1)))
+    blocks, scale, zero = (arg.value.numpy() for arg in dequantize.args)
+    exact = (blocks.astype(np.int64) - zero.reshape(-1, 1)).astype(scale.dtype)
+    product = relax.op.multiply(relax.const(exact), relax.const(scale.reshape(-1, 1)))
     return with_source(product, sources_of(dequantize))
 
 
 def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _GroupedWeights | Diagnostic | None:
-    """Return the weights of a grouped product, or why they cannot stay 4 bits in memory; None for other weights."""
+    """Return the weights of a grouped product, or why they cannot stay integers in memory; None for other weights."""
     if name_of(call) != "relax.matmul":
         return None
     shape, turned, value = static_shape(call.args[1]), False, call.args[1]
@@ -145,22 +148,23 @@ def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _GroupedWeights | Dia
 
 
 def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _GroupedWeights | Diagnostic | None:
-    """Return the weights [K, N] of a dequantize with one row per group of a column; see `_weights_of`."""
+    """Return the weights [N, K] of a dequantize with one row per group of a column; see `_weights_of`."""
     if not _is_blocks(dequantize) or len(shape) != _MATRIX:
         return None
-    blocks, scale, _ = (part.value.numpy() for part in dequantize.args)
+    held, scale, zero = (part.value.numpy() for part in dequantize.args)
+    blocks = held.astype(np.int64) - zero.reshape(-1, 1)
     depth, columns = shape
     group = blocks.shape[1]
     count = -(-depth // group)
-    least, most = int(blocks.min(initial=0)), int(blocks.max(initial=0))
-    wide = least < _LEAST or most > _MOST
-    if len(blocks) != columns * count or (count == 1 and wide):  # a single group: one scale per column
+    wide = bool((np.ptp(blocks, 1) > _LEVELS).any())
+    if len(blocks) != columns * count or (count == 1 and wide):  # a scale per column: another rule's
         return None
     if static_shape(call.args[0]) is None or str(call.args[0].ty.dtype) != "float32":
         return Diagnostic.of("data is not float32 of static shape", "float32", str(call.args[0].ty))
     if count > 1 and group % _ROWS:
         return Diagnostic.of("group is no multiple of a vector's lanes", _ROWS, group)
-    if wide:
-        return Diagnostic.of("integers need more than 4 bits", f"{_LEAST} to {_MOST}", f"{least} to {most}")
-    integers = blocks.reshape(columns, count * group)[:, :depth].T
-    return _GroupedWeights(np.ascontiguousarray(integers), scale.reshape(columns, count).T.copy(), group)
+    if not np.array_equal(blocks, blocks.astype(np.int8)):
+        span = f"{blocks.min()} to {blocks.max()}"
+        return Diagnostic.of("integers without their zero points need more than 8 bits", "-128 to 127", span)
+    integers = blocks.reshape(columns, count * group)[:, :depth].astype(np.int8)
+    return _GroupedWeights(integers, scale.reshape(columns, count), group)

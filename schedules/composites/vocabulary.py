@@ -89,15 +89,6 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
-# 4-bit weights with one scale per group; the scales are operand 2.
-LINEAR_W4 = CompositeSpec(
-    name="arm.linear_w4",
-    anchor="float.linear_grouped",
-    constant_operands=(1, 2),
-    dtypes=("float32",),
-    epilogue=_FLOAT_EPILOGUE,
-)
-
 # Weights of 4 or 8 bits with scales per group (operand 2) and perhaps offsets (3); data is quantised in blocks.
 LINEAR_BLOCKS = CompositeSpec(
     name="arm.linear_blocks",
@@ -106,6 +97,9 @@ LINEAR_BLOCKS = CompositeSpec(
     dtypes=("float32",),
     epilogue=_FLOAT_EPILOGUE,
 )
+
+# The same weights by data that stays float32.
+LINEAR_BLOCKS_FLOAT = replace(LINEAR_BLOCKS, name="arm.linear_blocks_float", anchor="blocks.linear_float")
 
 # Rows, as floats, of a table of weights that are quantised in groups; the data is the indices of the rows.
 GATHER_BLOCKS = CompositeSpec("arm.gather_blocks", "blocks.gather", (1, 2), ("int32",), ())
@@ -314,7 +308,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
     LINEAR_W8,
-    LINEAR_W4,
+    LINEAR_BLOCKS_FLOAT,
     LINEAR_BLOCKS,
     GATHER_BLOCKS,
     LINEAR_DYNAMIC,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads of weights of 4 bits with a scale a group, and the float32 workloads that they are."""
+"""Workloads of float data by weights in groups, and the float32 workloads that they are."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,31 +8,28 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from schedules.composites.workload import Operand, Workload
-from schedules.kernels.gemm import gemm_w4
-from schedules.numerics.grouped import packed, weights
+from schedules.composites.workload import Workload
+from schedules.kernels.gemm import gemm_blocks_f32
+from schedules.numerics.blocks import BlockWeights
 from tests.schedules import float_cases
+from tests.schedules.block_cases import workload_of
 from tests.schedules.programs import Array, linear
 
 
-def grouped(m: int, n: int, k: int, group: int, steps: Sequence[str] = ()) -> Workload:
-    """A linear workload of weights of 4 bits; its further constants come behind bytes and scales."""
-    full = linear(m, n, k, steps)
-    moved = [
-        replace(s, operand=replace(s.operand, index=s.operand.index + 1))
-        if s.operand and s.operand.kind == "constant"
-        else s
-        for s in full.epilogue
-    ]
-    held = Operand((-(-k // 2), n), "int8", "constant", 0)
-    scales = Operand((-(-k // group), n), "float32", "constant", 1)
-    return replace(
-        full,
-        composite=gemm_w4.COMPOSITE,
-        attributes=(("group", str(group)),),
-        operands=(full.operands[0], held, scales),
-        epilogue=tuple(moved),
-    )
+def weights_of(
+    n: int, k: int, group: int, bits: int = 4, offsets: bool = False, shift: int = 0, scale: str = "float32"
+) -> BlockWeights:
+    """Random weights."""
+    rng = np.random.default_rng(5)
+    integers = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, k)).astype(np.int8)
+    scales, more = rng.normal(size=(2, n, -(-k // group))).astype(scale)
+    return BlockWeights.of(integers, scales, group, bits, more if offsets else None, shift)
+
+
+def grouped(m: int, weights: BlockWeights, steps: Sequence[str] = ()) -> Workload:
+    """A linear workload of such weights."""
+    found = workload_of(m, len(weights.held), weights, steps)
+    return replace(found, composite=gemm_blocks_f32.COMPOSITE)
 
 
 class Case:
@@ -44,15 +41,12 @@ class Case:
         bound: Of the error.
     """
 
-    def __init__(self, m: int, n: int, k: int, group: int, steps: Sequence[str] = ()) -> None:
-        rng = np.random.default_rng(5)
-        self.workload = grouped(m, n, k, group, steps)
-        self.full = float_cases.Case(linear(m, n, k, steps))
-        integers = rng.integers(-8, 8, (k, n)).astype(np.int8)
-        scales = rng.normal(size=(-(-k // group), n)).astype(np.float32)
+    def __init__(self, m: int, weights: BlockWeights, steps: Sequence[str] = ()) -> None:
+        self.workload = grouped(m, weights, steps)
+        self.full = float_cases.Case(linear(m, len(weights.held), weights.depth, steps))
         self.inputs = self.full.inputs
-        self.constants = [packed(integers), scales, *self.full.constants[1:]]
-        self.full.constants[0] = weights(*self.constants[:2], group, k)
+        self.constants = [*weights.constants, *self.full.constants[1:]]
+        self.full.constants[0] = np.ascontiguousarray(weights.floats.T)
         self._reference()
 
     def _reference(self) -> None:

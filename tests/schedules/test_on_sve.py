@@ -88,7 +88,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "gemm_f16": lambda: _halves("float16"),
     "gemm_bf16": lambda: _halves("bfloat16"),
     "gemm_w8": lambda: [half_cases.Case(weight_only(linear(13, 35, 31, STEPS), "float32"))],
-    "gemm_w4": lambda: [grouped_cases.Case(13, 35, 31, 8, STEPS)],
+    "gemm_blocks_f32": lambda: [grouped_cases.Case(13, grouped_cases.weights_of(35, 31, 8), STEPS)],
     "gemm_blocks": lambda: [block_cases.Case(13, 35, 70, offsets=True, steps=("bias", "residual"), shift=8)],
     "gemm_blocks_mmla": lambda: [
         block_cases.Case(13, 35, 70, offsets=True, steps=("bias", "residual"), shift=8)

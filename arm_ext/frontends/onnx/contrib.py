@@ -4,8 +4,9 @@
 from functools import partial
 
 from arm_ext.frontends.onnx.attention import attention, multi_head, quantized_attention
+from arm_ext.frontends.onnx.block_products import gather_blocks, matmul_blocks
 from arm_ext.frontends.onnx.cached_attention import group_query
-from arm_ext.frontends.onnx.embed import embed, gather_blocks, matmul_blocks, quantized_embed
+from arm_ext.frontends.onnx.embed import embed, quantized_embed
 from arm_ext.frontends.onnx.expansion import CONTRIB, Expand
 from arm_ext.frontends.onnx.fused import (
     conv,

@@ -18,7 +18,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.graph import Value
 from arm_ext.frontends.onnx import fourier
-from arm_ext.frontends.onnx.block_products import LINEAR_BLOCKS, convert_blocks
+from arm_ext.frontends.onnx.block_products import GATHER_BLOCKS, LINEAR_BLOCKS, convert_blocks
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
 from arm_ext.frontends.onnx.node import Node
 from arm_ext.frontends.onnx.roi_align import AVERAGE, convert_average
@@ -195,6 +195,7 @@ CONVERTERS: dict[tuple[str, str], Convert] = {
     ("", "ThresholdedRelu"): by(activations.thresholded_relu, alpha=1.0),
     (OWN, AVERAGE): _of_builder(convert_average),
     (OWN, LINEAR_BLOCKS): _of_builder(convert_blocks),
+    (OWN, GATHER_BLOCKS): _of_builder(convert_blocks),
     (OWN, TREES): _of_builder(convert_trees),
 }
 """(domain, operator) → its converter."""

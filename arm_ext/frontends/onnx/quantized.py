@@ -89,6 +89,12 @@ def by_element(values: Array, block: int, axis: int, length: int) -> Array:
     return values.take(np.arange(length) // block, axis)
 
 
+def scaled(value: Array, scale: Array, zero: Array) -> Array:
+    """Return (value - zero) * scale, float32, of arrays that broadcast."""
+    floats: Array = (value.astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)
+    return floats
+
+
 def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, block: int) -> str:
     """Emit DequantizeLinear of a constant matrix with one scale per block of a row; its integers stay a constant.
 

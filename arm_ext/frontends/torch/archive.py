@@ -26,6 +26,7 @@ from torch._export.serde import schema, serialize
 from torch._export.serde.union import _Union
 from torch.export import ExportedProgram
 
+from arm_ext.frontends.torch import affine
 from arm_ext.frontends.torch.expression import is_expression
 
 _T = TypeVar("_T")
@@ -54,7 +55,9 @@ _CONTROL_FLOW = "associative_scan cond map_impl scan while_loop wrap_with_autoca
 _OPERATORS = frozenset(
     [*_SIZE_OPERATORS.split(), *(f"torch.ops.higher_order.{name}" for name in _CONTROL_FLOW.split())]
 )
-_LIBRARY_OPERATOR = re.compile(r"torch\.ops\.(aten|quantized_decomposed)\.(\w+)(?:\.(\w+))?")
+_LIBRARY_OPERATOR = re.compile(r"torch\.ops\.(aten|quantized_decomposed|torchao)\.(\w+)(?:\.(\w+))?")
+# What a node calls that reads a part of a tensor subclass, such as a quantised weight of torchao.
+_OF_SUBCLASS = "torch.ops.export.access_subclass_inner_tensor.default"
 # The ATen operator that opens files.
 _FILE_OPERATORS = frozenset({"from_file"})
 _CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
@@ -62,6 +65,10 @@ _CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "co
 
 class UntrustedError(Exception):
     """Raised for data that only torch.export.load can read, by running code of the file; the message names the data."""
+
+
+class SubclassError(Exception):
+    """Raised for tensors that are objects of a class of their own, stored as pickles."""
 
 
 def read_program(path: Path) -> ExportedProgram:
@@ -76,6 +83,8 @@ def read_program(path: Path) -> ExportedProgram:
         program = _record(schema.ExportedProgram, members.json(_MODEL))
         weights = _tensors(members, _WEIGHTS, _WEIGHTS_CONFIG)
         constants = _tensors(members, _CONSTANTS, _CONSTANTS_CONFIG)
+    if any(node.target.startswith("torch.ops.torchao.") for node in program.graph_module.graph.nodes):
+        affine.define()
     return serialize.ExportedProgramDeserializer().deserialize(program, weights, constants)
 
 
@@ -234,18 +243,22 @@ def _expression(text: str) -> str:
 
 
 def _operator(text: str) -> str:
+    if text == _OF_SUBCLASS:
+        raise SubclassError("its weights are objects of a tensor class of their own, stored as pickles")
     found = _LIBRARY_OPERATOR.fullmatch(text)
-    if text not in _OPERATORS and (not found or found[2] in _FILE_OPERATORS or not _is_dispatched(found)):
+    if text not in _OPERATORS and (not found or found[2] in _FILE_OPERATORS or not _is_known(found)):
         raise UntrustedError(f"a node calls {text[:100]!r}, which is not an operator of PyTorch on tensors")
     return text
 
 
-def _is_dispatched(operator: re.Match[str]) -> bool:
-    """Whether PyTorch's dispatcher has an operator.
+def _is_known(operator: re.Match[str]) -> bool:
+    """Whether PyTorch's dispatcher has an operator, or we know it.
 
     The dispatcher lacks TorchScript's operators on strings, lists and files.
     """
     namespace, name, overload = operator.groups()
+    if namespace == "torchao":
+        return name in affine.OPERATORS
     qualified = f"{namespace}::{name}" + (f".{overload}" if overload not in (None, "default") else "")
     return namespace != "aten" or qualified in _dispatched()
 

@@ -12,6 +12,7 @@ from tvm import relax
 from arm_ext.frontends.graph import Graph
 from arm_ext.frontends.ops import arithmetic, attention, move, reduce
 from arm_ext.frontends.torch import (
+    affine,
     control,
     dynamic,
     elementwise,
@@ -180,6 +181,9 @@ CONVERTERS: dict[str, Convert] = {
     "convert_element_type.default": _with_arguments(_cast),
     **dict.fromkeys(("mm.default", "bmm.default", "matmul.default"), _with_arguments(_product)),
     "linear.default": _with_arguments(dynamic.linear),
+    "dequantize_affine.default": _with_arguments(affine.convert_dequantize),
+    "_int_mm.default": _with_arguments(affine.convert_product),
+    "_to_copy.default": _with_arguments(affine.convert_cast),
     "index.Tensor": _with_arguments(scatters.index),
     "index_put.default": _with_arguments(scatters.index_put),
     **dict.fromkeys(("div.Tensor", "div.Tensor_mode", "div.Scalar"), _with_arguments(_divide)),

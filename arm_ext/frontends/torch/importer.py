@@ -30,7 +30,8 @@ from arm_ext.frontends.common.refuse import (
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.common.state import with_states
-from arm_ext.frontends.torch.archive import UntrustedError, read_program
+from arm_ext.frontends.torch import affine
+from arm_ext.frontends.torch.archive import SubclassError, UntrustedError, read_program
 from arm_ext.frontends.torch.control_limits import check_control_flow
 from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
@@ -79,6 +80,7 @@ def import_torch(
     kept = (
         *_KEPT,
         *loops_of(program),
+        *affine.kept(program),
         *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else []),
     )
     for operator in kept:
@@ -178,6 +180,11 @@ def read_exported(
             program = torch.export.load(path) if trust else read_program(path)
             with path.open("rb") as file:
                 return program, path.stem, hashlib.file_digest(file, "sha256").hexdigest()
+    except SubclassError as err:
+        raise UsageError(
+            f"{path}: not opened: {err}. Apply torchao.utils.unwrap_tensor_subclass(model) before torch.export, which "
+            "stores integers and scales as tensors of their own"
+        ) from err
     except UntrustedError as err:
         raise UsageError(
             f"{path}: not opened, since PyTorch would run code of the file: {err}. Export the model again without it, "

@@ -113,6 +113,10 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         held = self._weights.get(value) if isinstance(value, relax.Var) else None
         return value if held is None else relax.const(self._convert_pytorch_tensor_to_tvm(held))
 
+    def is_weight(self, name: str) -> bool:
+        """Whether a placeholder is a parameter, a buffer that does not change, or a constant."""
+        return any(var.name == name for var in self._weights)
+
     @contextmanager
     def deciding(self, node: torch.fx.Node) -> Iterator[str]:
         """Open the scope of a branch or loop; yield the name of the node in the main graph that contains it."""

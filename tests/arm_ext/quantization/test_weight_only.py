@@ -155,7 +155,9 @@ def test_weights_that_are_not_finite_are_refused_by_node(kind: WeightType, value
         quantize_weights(model, WeightOnly(kind, 32))
 
 
-@pytest.mark.parametrize(("kind", "kernel", "sqnr"), [("int8", "gemm_w8", 35), ("int4", "gemm_w4", 15)])
+@pytest.mark.parametrize(
+    ("kind", "kernel", "sqnr"), [("int8", "gemm_w8", 35), ("int4", "gemm_blocks_f32", 15)]
+)
 def test_narrow_weights_reach_the_kernel_that_reads_them(
     tmp_path: Path, kind: WeightType, kernel: str, sqnr: float
 ) -> None:

@@ -18,7 +18,7 @@ AXES: dict[str, dict[str, set[str]]] = {
     "gemm_f16": {"tile": {"rows", "vectors"}, "order of loops": {"row_block"}, "instruction": {"widening"}},
     "gemm_bf16": {"tile": {"row_pairs", "column_pairs"}, "order of loops": {"column_blocks"}},
     "gemm_w8": {"tile": {"tile"}},
-    "gemm_w4": {"tile": {"tile"}},
+    "gemm_blocks_f32": {"tile": {"tile"}},
     "gemm_blocks": {"tile": {"rows", "vectors"}, "instruction": {"dot"}},
     "winograd_f32": {
         "algorithm": {"outputs"},

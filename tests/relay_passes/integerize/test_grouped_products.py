@@ -8,12 +8,12 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax import op
 
+from arm_ext.pipeline.phases import linear_grouped_routine
 from relay_passes import canonicalize, fold_constants, fuse, grouped_products, verify
 from relay_passes.integerize.grouped_products import NAME
 from relay_passes.ir.sources import bindings_of, relax_functions
 from relay_passes.rewriter.record import RewriteRecord
 from schedules.composites.vocabulary import VOCABULARY
-from schedules.numerics.grouped import linear_grouped_routine
 from tests.relay_passes.graphs import Net, tensor
 from tests.relay_passes.rules.rewrites import ROUNDOFF, graph, relative_error
 
@@ -52,18 +52,24 @@ def composites(mod: tvm.IRModule) -> list[str]:
     return [str(f.attrs["Composite"]) for _, f in functions if f.attrs and "Composite" in f.attrs]
 
 
-@pytest.mark.parametrize(("depth", "group"), [(32, 8), (31, 8), (9, 4), (8, 8), (7, 32), (9, 9)])
-def test_product_and_its_epilogue_are_one_composite(depth: int, group: int) -> None:
-    mod, record = product(depth, group), RewriteRecord()
+@pytest.mark.parametrize(
+    ("depth", "group", "limits"),
+    [
+        *((depth, group, {}) for depth, group in ((32, 8), (31, 8), (9, 4), (8, 8), (7, 32), (9, 9))),
+        (31, 8, {"least": -3, "most": 12}),
+        (32, 8, {"least": -128, "most": 127}),
+    ],
+)
+def test_product_and_its_epilogue_are_one_composite(depth: int, group: int, limits: dict[str, int]) -> None:
+    mod, record = product(depth, group, **limits), RewriteRecord()
     out = after(mod, record)
-    assert composites(out) == ["arm.linear_w4"]
+    assert composites(out) == ["arm.linear_blocks_float"]
     assert record.passes[NAME].applied == (("fc",),)
     assert relative_error(mod, out) <= 4 * depth * ROUNDOFF
 
 
 REJECTIONS: dict[str, Callable[[], tvm.IRModule]] = {
     "group is no multiple of a vector's lanes (expected 4, found 6)": lambda: product(12, 6),
-    "integers need more than 4 bits (expected -8 to 7, found -8 to 8)": lambda: product(32, 8, most=8),
 }
 
 

@@ -15,7 +15,7 @@ from schedules.select import kernel_named
 from tests.schedules import dynamic_cases, float_cases
 from tests.schedules.block_cases import Case, gathered
 from tests.schedules.float_cases import conv2d
-from tests.schedules.grouped_cases import grouped
+from tests.schedules.grouped_cases import grouped, weights_of
 from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32 as attention
 from tests.schedules.kernels.elementwise import test_broadcast_s8 as broadcast
@@ -118,7 +118,7 @@ HOT = (
     Hot("gemm_f16", lambda: halved(linear(256, 256, 256, ("bias", "relu")), "float16"), 0.87),
     Hot("gemm_bf16", lambda: halved(linear(256, 256, 256, ("bias",)), "bfloat16", cast=False), 0.78, N2),
     Hot("gemm_w8", lambda: weight_only(linear(256, 256, 256, ("bias",)), "float32"), 0.82),
-    Hot("gemm_w4", lambda: grouped(256, 256, 256, 32, ("bias",)), 0.82),
+    Hot("gemm_blocks_f32", lambda: grouped(256, weights_of(256, 256, 32), ("bias",)), 0.82),
     Hot("gemm_blocks", lambda: Case(32, 256, 256).workload, 0.53),
     Hot("gemm_blocks_mmla", lambda: Case(32, 256, 256).workload, 0.45, N2),
     Hot("gather_blocks", lambda: gathered(Case(1, 256, 256), 8), 0.1),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MatMulNBits of int8 data against onnxruntime, which quantises its data in the blocks of the weights."""
+"""MatMulNBits and GatherBlockQuantized against onnxruntime, which quantises data in the blocks of the weights."""
 
 import numpy as np
 import onnx
@@ -78,10 +78,65 @@ def test_it_is_the_definition():
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_other_levels_leave_data_in_float(level: int):
-    given = model(*CASES["4 bits"], level=level)
+@pytest.mark.parametrize("name", [*CASES, "blocks of 16"])
+def test_other_levels_leave_data_in_float(level: int, name: str, tmp_path):
+    rows, k, n, bits, block, *more = (CASES | {"blocks of 16": (7, 40, 9, 4, 16, "random", True)})[name]
+    given = model(rows, k, n, bits, block, *more, level=level)
     imported = import_model(given)
     x = np.random.default_rng(3).normal(size=imported.inputs[0].shape).astype(np.float32)
     (found,), ((expected,), _) = module_runner(imported.mod)([x]), imported.reference([x])
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    assert not [gv for gv in imported.mod.get_global_vars() if "linear_blocks" in gv.name_hint]
+    if level:
+        return
+    result = arm_ext.compile(given, "cortex-a76", tmp_path / "p")
+    assert "gemm_blocks_f32" in {kernel.kernel for kernel in result.report.kernels}
+    packed = -(-n // 16) * 16 * (-(-k // 4) * 4 * bits // 8 + 2 * 4 * -(-k // block) + 4)
+    assert result.package.manifest.memory.weight_bytes <= packed + 256
+
+
+def test_data_in_16_bits():
+    given = model(*CASES["4 bits, a zero point a block, bias"], level=0)
+    for value in (*given.graph.input, *given.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    for tensor in given.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(
+                numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name)
+            )
+    imported = import_model(given)
+    x = np.random.default_rng(3).normal(size=imported.inputs[0].shape).astype(np.float16)
+    (found,), ((expected,), _) = module_runner(imported.mod)([x]), imported.reference([x])
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
+    assert [gv for gv in imported.mod.get_global_vars() if "linear_float" in gv.name_hint]
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_rows_of_tables_are_those_of_onnxruntime(bits: int, zeros: bool, tmp_path):
+    rng, (n, k, block) = np.random.default_rng(2), (37, 96, 32)
+    held = {
+        "q": rng.integers(0, 256, (n, k * bits // 8)).astype(np.uint8),
+        "i": np.array([[0, 36, -1], [5, -37, 7]], np.int64),
+        "s": (rng.random((n, k // block)) * 0.02).astype(np.float32),
+        "z": rng.integers(0, 256, (n, -(-(k // block) * bits // 8))).astype(np.uint8),
+    }
+    attributes = {"bits": bits, "block_size": block, "quantize_axis": 1, "gather_axis": 0}
+    inputs = ["q", "i", "s", *(["z"] if zeros else [])]
+    node = helper.make_node(
+        "GatherBlockQuantized", inputs, ["y"], name="rows", domain="com.microsoft", **attributes
+    )
+    ends = (
+        [helper.make_tensor_value_info("i", TensorProto.INT64, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3, k])],
+    )
+    arrays = [numpy_helper.from_array(held[name], name) for name in inputs if name != "i"]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "graph", *ends, arrays)
+    given = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    imported = import_model(given)
+    (found,), ((expected,), _) = module_runner(imported.mod)([held["i"]]), imported.reference([held["i"]])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    result = arm_ext.compile(given, "cortex-a76", tmp_path / "p")
+    assert "gather_blocks" in {kernel.kernel for kernel in result.report.kernels}
+    assert result.package.manifest.memory.weight_bytes <= 48 * (k * bits // 8 + 2 * 4 * 3) + 256
