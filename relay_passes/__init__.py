@@ -6,6 +6,7 @@ The package depends on TVM, numpy and `schedules.diagnostic`, and on no other mo
 
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.canonicalize.unpack_weights import unpack_weights
 from relay_passes.channels import RemovedChannels, remove_channels
 from relay_passes.fusion.combine_matmuls import combine_matmuls
 from relay_passes.fusion.fuse import fuse
@@ -73,6 +74,7 @@ __all__ = [
     "to_half_precision",
     "to_nhwc",
     "unnamed_calls",
+    "unpack_weights",
     "verify",
     "view_slices",
     "with_source",

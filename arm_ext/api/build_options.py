@@ -12,6 +12,7 @@ from arm_ext.api.plugins import load_plugins
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.common.output_folder import OutputFolder
+from arm_ext.common.text import counted
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.package.manifest import Calibration, Memory, Numerics, Precision
 from arm_ext.pipeline.kernel_cache import KernelCache
@@ -21,6 +22,7 @@ from arm_ext.shapes.variants import Variant, merge_variants
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.kernels.winograd import winograd_f32
 from schedules.numerics import qdq, tosa
@@ -45,6 +47,7 @@ class BuildOptions:
         kernels: Kernels beside ours.
         divider: Divides models between an NPU and the CPU, if there is an NPU.
         memory_budget: Largest peak of activation memory allowed, in bytes.
+        fail_on_unpacked: Whether integer weights that become float are an error.
     """
 
     profile: Profile
@@ -55,6 +58,7 @@ class BuildOptions:
     kernels: tuple[Kernel, ...]
     divider: "Divider | None" = None
     memory_budget: int | None = None
+    fail_on_unpacked: bool = False
 
     @classmethod
     def checked(cls, target: str, options: Options) -> "BuildOptions":
@@ -82,9 +86,8 @@ class BuildOptions:
         unused = (*options.without, *(() if options.winograd else (winograd_f32.NAME,)))
         divider = None if options.npu is None else _divider(options.npu)
         records = None if options.tuned is None else Tuned(options.tuned, profile, unused)
-        return cls(
-            profile, options.precision, unused, records, rules, kernels, divider, options.memory_budget
-        )
+        limits = options.memory_budget, options.fail_on_unpacked
+        return cls(profile, options.precision, unused, records, rules, kernels, divider, *limits)
 
     @property
     def numerics(self) -> Numerics:
@@ -137,11 +140,14 @@ class BuildOptions:
             progress: Called with the name of each phase as it begins.
 
         Raises:
-            ModelError: Activations need more than the memory budget; or as the phases.
+            ModelError: Activations need more than the memory budget, or integer weights became float against
+                `fail_on_unpacked`; or as the phases.
         """
         offloaded = self._offloaded(variants, dump, progress)
         merged = merge_variants(variants)
         _check_budget(merged.memory, self.memory_budget)
+        if self.fail_on_unpacked:
+            _check_unpacked(merged.result.unpacked)
         return Packing(folder, merged, self.profile, self.numerics, calibrated, self.tuned, offloaded)
 
     def _offloaded(
@@ -182,3 +188,12 @@ def _check_budget(memory: Memory, budget: int | None) -> None:
         f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
         f"tensors alive at the layers with the maximum:\n{widest}"
     )
+
+
+def _check_unpacked(unpacked: Sequence[Diagnostic]) -> None:
+    if unpacked:
+        told = "\n".join(f"  {each}" for each in unpacked)
+        raise ModelError(
+            f"--fail-on-unpacked: the integer weights of {counted(len(unpacked), 'operator')} became float32, four or "
+            f"eight times as large:\n{told}"
+        )

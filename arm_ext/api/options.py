@@ -92,6 +92,7 @@ class Options(ModelOptions):
         kernels: Kernels of your own to choose among beside ours, where all sizes are known; the self-test is computed
             without them, too.
         memory_budget: Largest peak of activation memory allowed, in bytes.
+        fail_on_unpacked: Whether integer weights that no kernel reads as integers, and so become float, are an error.
         emit: What to write: a "package", which TVM's runtime runs, or a "c-library", a static library with a
             header, which needs no runtime.
         weights: Where a C library's weights are: "embedded" in it, or in a "file" beside it, which the program maps.
@@ -116,6 +117,7 @@ class Options(ModelOptions):
     rules: Sequence[Rule] = ()
     kernels: Sequence[Kernel] = ()
     memory_budget: int | None = None
+    fail_on_unpacked: bool = False
     emit: Emit = "package"
     weights: Weights = "embedded"
     threads: int = 1

@@ -300,6 +300,7 @@ class Packing:
             ),
             main.result.removed,
             main.result.kept_channels,
+            dict.fromkeys(result.unpacked),
         )
 
 

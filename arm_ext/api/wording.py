@@ -27,6 +27,7 @@ _SAME = (
         "dump-phases",
         "emit",
         "fail-on-fallback",
+        "fail-on-unpacked",
     ),
     *(
         "handover-us",

@@ -100,6 +100,11 @@ _LEAST_SECONDS = 0.05  # minimum seconds of a row in --timings, whose times have
     help="Fail if activations need more memory than this.",
 )
 @click.option(
+    "--fail-on-unpacked",
+    is_flag=True,
+    help="Fail if integer weights become float, as no kernel reads them as integers; report.txt names them.",
+)
+@click.option(
     "--random",
     metavar="seed=N|zeros|input",
     help="What an ONNX model has in the place of random numbers: the same ones at each run, zeros, or inputs.",

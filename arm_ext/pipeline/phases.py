@@ -68,9 +68,11 @@ DYNAMIC_ROUTINES = linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_
 """What `dynamic_products` makes products by."""
 
 
-def linear_grouped_routine(shape: Sequence[int], integers: Array, scales: Array, group: int) -> Routine:
+def linear_grouped_routine(
+    shape: Sequence[int], integers: Array, scales: Array, zeros: Array, group: int
+) -> Routine:
     """Return what `grouped_products` makes products by."""
-    return linear_float_routine(shape, BlockWeights.fitted(integers, scales, group))
+    return linear_float_routine(shape, BlockWeights.fitted(integers, scales, zeros, group))
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class PhaseResult:
         kept_channels: From `canonicalize`: constant channels that stay, with the reason.
         kept_layout: From `layout`: calls that keep the model's layout, with the reason.
         left_float: From `integerize`: calls of a quantised model that still compute in float, with the reason.
+        unpacked: From `fuse`: calls whose integer weights became float, with the reason.
         offers: From `partition`: function name → call that may compute it instead, such as a run on an NPU.
         division: From `partition`: further results of `divide`, such as its report.
         kernels: From `lower`: one record per kernel.
@@ -140,6 +143,7 @@ class PhaseResult:
     kept_channels: tuple[Diagnostic, ...] = ()
     kept_layout: tuple[Diagnostic, ...] = ()
     left_float: tuple[Diagnostic, ...] = ()
+    unpacked: tuple[Diagnostic, ...] = ()
     offers: Mapping[str, relay_passes.Offer] = field(default_factory=dict)
     division: object = None
     kernels: tuple[KernelCall, ...] = ()
@@ -178,6 +182,7 @@ def gather(
         tuple(each for part in parts.values() for each in part.kept_channels),
         tuple(each for part in parts.values() for each in part.kept_layout),
         tuple(each for part in parts.values() for each in part.left_float),
+        tuple(each for part in parts.values() for each in part.unpacked),
         offers,
         kernels=tuple(sorted(kernels.values(), key=lambda kernel: kernel.symbol)),
         calls=tuple(calls),
@@ -232,11 +237,13 @@ def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     # One of these rules leaves int8 weights of float products in int8 and moves their scale to the epilogue.
     mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
     mod = relay_passes.dynamic_products(mod, *DYNAMIC_ROUTINES, options.record, sums=True)
+    mod, unpacked = relay_passes.unpack_weights(mod)
     mod = relay_passes.split_concat(mod)
     cached = options.kernel_cache
     costs = RewriteCosts(options.profile.core, select if cached is None else cached.select)
     mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs, options.record)
-    return replace(result, mod=relay_passes.fuse(mod, VOCABULARY, costs, options.record))
+    mod = relay_passes.fuse(mod, VOCABULARY, costs, options.record)
+    return replace(result, mod=mod, unpacked=unpacked)
 
 
 def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:

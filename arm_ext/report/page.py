@@ -334,6 +334,7 @@ class _Page:
         sections: dict[str, Callable[[], Iterable[_Finding]]] = {
             _HELPS: self._helps,
             _FLOAT: self._left_float,
+            "Integer weights that became float": self._unpacked,
             "On the CPU instead of the NPU": self._not_on_npu,
             _GENERIC: self._generic,
             _MOVED: self._moved,
@@ -414,6 +415,11 @@ class _Page:
             yield _Finding(
                 sum(map(self._share, calls)), self._anchor(left.nodes), f"{left.operator}: {left.why()}"
             )
+
+    def _unpacked(self) -> Iterator[_Finding]:
+        for each in self.report.unpacked:
+            share = sum(map(self._share, self._calls_of(each.nodes)))
+            yield _Finding(share, self._anchor(each.nodes), f"{each.operator}: {each.why()}")
 
     def _not_on_npu(self) -> Iterator[_Finding]:
         """Yield one finding per reason that keeps operators on the CPU; the text is that of the costliest operator."""

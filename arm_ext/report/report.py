@@ -79,6 +79,10 @@ class CompileReport(JsonRecord):
     left_float: tuple[Diagnostic, ...] = Field(
         default=(), description="Operators of a quantised model that compute in float, and why."
     )
+    unpacked: tuple[Diagnostic, ...] = Field(
+        default=(),
+        description="Operators whose integer weights became float, which takes more memory, and why.",
+    )
     kept_layout: tuple[Diagnostic, ...] = Field(
         default=(),
         description="Operators that keep the model's layout where others have channels last, and why.",
@@ -143,6 +147,7 @@ def build_report(
     package: PackageFacts | None = None,
     removed_channels: Iterable[RemovedChannels] = (),
     kept_channels: Iterable[Diagnostic] = (),
+    unpacked: Iterable[Diagnostic] = (),
 ) -> CompileReport:
     """Join the records of the phases into one row per source node.
 
@@ -162,6 +167,7 @@ def build_report(
         package: Sizes and memory.
         removed_channels: Channels that are not computed, by node.
         kept_channels: Constant channels that are computed nevertheless, with the reason.
+        unpacked: Calls whose integer weights became float.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -183,6 +189,7 @@ def build_report(
         calls=executed,
         package=package,
         left_float=tuple(left_float),
+        unpacked=tuple(unpacked),
         kept_layout=tuple(kept_layout),
         removed_channels=tuple(removed_channels),
         kept_channels=tuple(kept_channels),

@@ -112,25 +112,23 @@ class BlockWeights:
         return BlockWeights.of(integers, step, group, bits, offset[0] if offset else None, shift)
 
     @staticmethod
-    def fitted(integers: Array, scales: Array, group: int) -> "BlockWeights":
-        """Return the weights integer * scale, in 4 bits if the integers of each group differ by at most 15, else in 8.
+    def fitted(integers: Array, scales: Array, zero: Array, group: int) -> "BlockWeights":
+        """Return weights (integer - zero) * scale, in 4 bits if integers of each group differ by at most 15, else in 8.
 
         Args:
-            integers: int8 [N, K].
+            integers: int8 or uint8 [N, K].
             scales: [N, groups].
+            zero: Zero points [N, groups].
             group: Elements of k that share a scale.
         """
-        starts = np.arange(0, integers.shape[1], group)
-        least, most = (
-            reduce.reduceat(integers, starts, 1).astype(np.int16) for reduce in (np.minimum, np.maximum)
-        )
-        if (most - least > _LEVELS).any():
-            return BlockWeights.of(integers, scales, group, _BYTE)
-        middle = (_LEVELS + 1) // 2
+        starts, by_k = np.arange(0, integers.shape[1], group), np.arange(integers.shape[1]) // group
+        exact = integers.astype(np.int16) - zero.astype(np.int16)[:, by_k]
+        least, most = (reduce.reduceat(exact, starts, 1) for reduce in (np.minimum, np.maximum))
+        bits = _BYTE if (most - least > _LEVELS).any() else 4
+        middle = 2 ** (bits - 1)
         if least.min() >= -middle and most.max() < middle:
-            return BlockWeights.of(integers, scales, group, 4)
-        by_k = np.arange(integers.shape[1]) // group
-        return BlockWeights.of_levels(integers - least[:, by_k], scales, -least, group, 4)
+            return BlockWeights.of(exact, scales, group, bits)
+        return BlockWeights.of_levels(exact - least[:, by_k], scales, -least, group, bits)
 
     @property
     def constants(self) -> tuple[Array, ...]:

@@ -26,7 +26,7 @@ from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops.arithmetic import cast
 
 if TYPE_CHECKING:
-    from arm_ext.frontends.torch.translator import Translator
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 Tensor = torch.Tensor
 
@@ -68,7 +68,7 @@ def kept(program: torch.export.ExportedProgram) -> list[Any]:
     return [target for target in dict.fromkeys(calls) if str(target) == "torchao.dequantize_affine.default"]
 
 
-def convert_dequantize(importer: "Translator", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
+def convert_dequantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a dequantisation; that of constant weights becomes one of rows of blocks."""
     held, block = importer.weight(a["input"]), [int(size) for size in a["block_size"]]
     scale, zero, graph = a["scale"], a["zero_point"], Graph(importer.block_builder)
@@ -89,7 +89,7 @@ def convert_dequantize(importer: "Translator", _: torch.fx.Node, a: dict[str, An
     return graph.emit(relax.op.reshape(values.full, a["input"].ty.shape))
 
 
-def convert_cast(importer: "Translator", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
+def convert_cast(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a change of dtype; that of int8 weights for a product is a dequantisation by 1, and they stay int8."""
     source: Any = node.args[0]
     while source.target is torch.ops.aten.permute.default:
@@ -106,7 +106,7 @@ def _are_products(users: Iterable[torch.fx.Node]) -> bool:
     return all(str(user.target) in ("aten.mm.default", "aten.addmm.default") for user in users)
 
 
-def convert_product(importer: "Translator", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
+def convert_product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a product of int8 matrices with sums in int32."""
     x, w = (cast(Graph(importer.block_builder).hold(a[name]), "int32").full for name in ("self", "mat2"))
     return importer.block_builder.emit(relax.op.matmul(x, w))

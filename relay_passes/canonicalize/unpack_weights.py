@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that no kernel reads as integers beside float data become float constants, which take four times the memory.
+
+    op(x, dequantize(Q, s, z))    →    op(x, W)
+
+It runs after all rules that keep integers. Otherwise weights would be dequantised at each run, and operators would take
+kernels for operands that are computed.
+"""
+
+from tvm import IRModule
+from tvm.ir import GenericConst
+
+from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.ir.calls import name_of
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
+from schedules.diagnostic import Diagnostic
+
+
+def unpack_weights(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
+    """Rewrite every function of `mod`.
+
+    Returns:
+        The module, the same object if it has no such weights; and each operator that reads weights of several axes that
+        became float.
+    """
+    found: dict[tuple[str, ...], Diagnostic] = {}
+    has_any = False
+    for _, func in relax_functions(mod):
+        unpacked: dict[object, GenericConst] = {}
+        for binding in bindings_of(func):
+            value, name = binding.value, name_of(binding.value)
+            held = value.args[0] if name == "relax.dequantize" else None
+            if held is not None and all(isinstance(arg, GenericConst) for arg in value.args):
+                unpacked[binding.var] = held
+                has_any = True
+                continue
+            for arg in getattr(value, "args", ()):
+                if arg in unpacked and len(unpacked[arg].ty.shape) > 1:
+                    nodes = sources_of(value)
+                    found[nodes] = _told(name, str(unpacked[arg].ty.dtype), nodes)
+    return (fold_constants(mod, keep=()) if has_any else mod), tuple(found.values())
+
+
+def _told(name: str, dtype: str, nodes: tuple[str, ...]) -> Diagnostic:
+    operator = name.removeprefix("relax.")
+    return Diagnostic(
+        f"no kernel reads {dtype} weights beside its data, which is float", nodes=nodes, operator=operator
+    )
