@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.text import shown
 from schedules.numerics.blocks import BlockWeights, quantized_weights
 
 Array = npt.NDArray[Any]
@@ -85,6 +86,85 @@ class DecoderConfig:
         The frequency of pair i is base**(-2 i / size), divided by its factor (Su et al., RoFormer, 2021).
         """
         return _table(self, bool(self.window_of(layer) and self.local_base), capacity)
+
+
+class Fields:
+    """Fields of a configuration, each checked as it is read; it notes those that were read.
+
+    Attributes:
+        path: The file, for messages.
+        values: Name → value.
+        label: What stands before names in messages, such as "llama.".
+        read: The names that were read.
+    """
+
+    def __init__(self, path: Path, values: Mapping[str, Any], label: str = "") -> None:
+        """Hold fields of which none was read."""
+        self.path, self.values, self.label = path, values, label
+        self.read: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field, or the default where it is missing or null."""
+        self.read.add(name)
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a number, not negative.
+
+        Raises:
+            UsageError: The field is missing or no such number.
+        """
+        value = self.get(name, default)
+        if value is None:
+            raise UsageError(f"{self.path}: the field {self.label}{name} is missing")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise self._misfit(name, value, "not a number from 0 on")
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return a whole number of at least 1.
+
+        Raises:
+            UsageError: The field is missing or no such number.
+        """
+        value = self.number(name, default)
+        if value != int(value) or not 1 <= value < _MOST:
+            raise self._misfit(name, value, "not a whole number from 1 on")
+        return int(value)
+
+    def entries(self, name: str, default: Sequence[Any]) -> Sequence[Any]:
+        """Return a list of strings or numbers.
+
+        Raises:
+            UsageError: The field is no such list.
+        """
+        value = self.get(name) or default
+        if not isinstance(value, list | tuple) or not all(isinstance(each, str | int) for each in value):
+            raise self._misfit(name, value, "not a list of names or numbers")
+        return value
+
+    def inner(self, name: str, values: Any) -> "Fields":
+        """Return the fields in a field.
+
+        Raises:
+            UsageError: They are none.
+        """
+        if not isinstance(values, dict):
+            raise self._misfit(name, values, "not an object")
+        return Fields(self.path, values, f"{self.label}{name}.")
+
+    def unread(self) -> list[str]:
+        """Return the names of the fields that were not read."""
+        return sorted(name for name in self.values if name not in self.read)
+
+    def _misfit(self, name: str, value: object, expected: str) -> UsageError:
+        return UsageError(
+            f"{self.path}: the field {self.label}{name} is {shown(str(value))[:80]}, {expected}"
+        )
+
+
+_MOST = 2**31
 
 
 def shapes_of(path: Path, config: DecoderConfig) -> dict[str, tuple[int, ...]]:

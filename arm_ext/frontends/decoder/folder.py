@@ -16,7 +16,15 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import Array, Decoder, DecoderConfig, Matrix, sha256_of, shapes_of
+from arm_ext.frontends.decoder.config import (
+    Array,
+    Decoder,
+    DecoderConfig,
+    Fields,
+    Matrix,
+    sha256_of,
+    shapes_of,
+)
 from arm_ext.frontends.decoder.safetensors import TensorFiles, files_of
 from arm_ext.frontends.decoder.text import TOKENIZER, TextRecord, text_contents
 
@@ -106,53 +114,25 @@ class _Architecture:
     tensors: Mapping[str, str]
     biases: bool = False
     added: float = 0.0
-    change: "Callable[[DecoderConfig, _Config], DecoderConfig]" = lambda config, _: config
+    change: Callable[[DecoderConfig, Fields], DecoderConfig] = lambda config, _: config
 
 
-class _Config:
-    """config.json, which notes the fields that were read."""
-
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path, self.values = path, values
-        self.read: set[str] = set()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a field, or the default where it is missing or null."""
-        self.read.add(name)
-        value = self.values.get(name)
-        return default if value is None else value
-
-    def number(self, name: str, default: float | None = None) -> float:
-        """Return a number."""
-        value = self.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise UsageError(f"{self.path}: the field {name} is {shown(str(value))}, which is no such number")
-        return value
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        """Return a whole number of at least 1."""
-        value = self.number(name, default)
-        if value != int(value) or not 1 <= value < 1 << 31:
-            raise UsageError(f"{self.path}: the field {name} is {value}; it is a whole number from 1 on")
-        return int(value)
-
-
-def _qwen(config: DecoderConfig, fields: _Config) -> DecoderConfig:
+def _qwen(config: DecoderConfig, fields: Fields) -> DecoderConfig:
     if fields.get("use_sliding_window", False):
         raise ModelError(f"{fields.path}: use_sliding_window is unsupported")
     fields.read |= {"sliding_window", "layer_types"}
     return config
 
 
-def _mistral(config: DecoderConfig, fields: _Config) -> DecoderConfig:
+def _mistral(config: DecoderConfig, fields: Fields) -> DecoderConfig:
     window = fields.get("sliding_window")
     if window is None:
         return config
     return replace(config, window=fields.integer("sliding_window"), windowed=(True,) * config.layers)
 
 
-def _smollm3(config: DecoderConfig, fields: _Config) -> DecoderConfig:
-    kinds = fields.get("no_rope_layers") or [(layer + 1) % 4 for layer in range(config.layers)]
+def _smollm3(config: DecoderConfig, fields: Fields) -> DecoderConfig:
+    kinds = fields.entries("no_rope_layers", [(layer + 1) % 4 for layer in range(config.layers)])
     fields.read |= {"sliding_window", "layer_types"}
     if fields.get("use_sliding_window", False):
         raise ModelError(f"{fields.path}: use_sliding_window is unsupported")
@@ -161,20 +141,17 @@ def _smollm3(config: DecoderConfig, fields: _Config) -> DecoderConfig:
     return replace(config, unrotated=frozenset(layer for layer, rotates in enumerate(kinds) if not rotates))
 
 
-def _gemma3(config: DecoderConfig, fields: _Config) -> DecoderConfig:
-    kinds = fields.get("layer_types") or [
-        "sliding_attention" if (layer + 1) % 6 else "full_attention" for layer in range(config.layers)
-    ]
+def _gemma3(config: DecoderConfig, fields: Fields) -> DecoderConfig:
+    default = ["sliding_attention" if (layer + 1) % 6 else "full_attention" for layer in range(config.layers)]
+    kinds = fields.entries("layer_types", default)
     if len(kinds) != config.layers or not set(kinds) <= {"sliding_attention", "full_attention"}:
         raise ModelError(f"{fields.path}: the field layer_types is {shown(str(kinds))}, which is unsupported")
-    local = _rotation(fields, "sliding_attention").get("rope_theta") or fields.get(
-        "rope_local_base_freq", 10_000.0
-    )
+    local = fields.number("rope_local_base_freq", 10_000.0)
     return replace(
         config,
         window=fields.integer("sliding_window", 4096),
         windowed=tuple(kind == "sliding_attention" for kind in kinds),
-        local_base=float(local),
+        local_base=_rotation(fields, "sliding_attention").number("rope_theta", local),
         embedding_scale=float(np.float32(math.sqrt(config.hidden))),
         query_scale=fields.number("query_pre_attn_scalar", config.size) ** -0.5,
     )
@@ -197,7 +174,7 @@ def import_folder(folder: Path) -> Decoder:
         UsageError: A file is missing or damaged, or a tensor has another shape than the config says.
         ModelError: The architecture, a field or a tensor is unsupported.
     """
-    fields = _Config(folder / CONFIG, read_json(folder / CONFIG))
+    fields = Fields(folder / CONFIG, read_json(folder / CONFIG))
     kind = fields.get("model_type")
     if kind not in _ARCHITECTURES:
         raise ModelError(
@@ -214,7 +191,7 @@ def import_folder(folder: Path) -> Decoder:
     return Decoder(config, folder.resolve().name, "safetensors", sha256, matrices, vectors, sources)
 
 
-def _config(fields: _Config, kind: str) -> DecoderConfig:
+def _config(fields: Fields, kind: str) -> DecoderConfig:
     heads, hidden = fields.integer("num_attention_heads"), fields.integer("hidden_size")
     activation = fields.get("hidden_activation") or fields.get("hidden_act", "silu")
     fields.read.add("hidden_act")
@@ -222,7 +199,9 @@ def _config(fields: _Config, kind: str) -> DecoderConfig:
         raise ModelError(f"{fields.path}: the activation {shown(str(activation))} is unsupported")
     size = fields.integer("head_dim", hidden // heads)
     rotation = _rotation(fields, "full_attention")
-    end = fields.get("eos_token_id", [])
+    base = rotation.number("rope_theta", fields.number("rope_theta", 10_000.0))
+    if not base:
+        raise UsageError(f"{fields.path}: the field {rotation.label}rope_theta is 0, which no rotation has")
     return DecoderConfig(
         kind,
         fields.integer("vocab_size"),
@@ -234,47 +213,54 @@ def _config(fields: _Config, kind: str) -> DecoderConfig:
         fields.integer("intermediate_size"),
         fields.number("rms_norm_eps", 1e-6),
         fields.integer("max_position_embeddings"),
-        float(rotation.get("rope_theta") or fields.get("rope_theta", 10_000.0)),
-        _factors(fields, rotation, size),
+        base,
+        _factors(rotation, base, size),
         activation=_ACTIVATIONS[activation],
-        end=tuple(end if isinstance(end, list) else [end]),
+        end=_ends(fields),
     )
 
 
-def _rotation(fields: _Config, layers: str) -> Mapping[str, Any]:
+def _ends(fields: Fields) -> tuple[int, ...]:
+    """Return the tokens that end a text: a number, or a list of numbers."""
+    name = "eos_token_id"
+    found = fields.get(name, [])
+    each = found if isinstance(found, list) else [found]
+    numbers = Fields(fields.path, {f"{name}[{at}]": value for at, value in enumerate(each)})
+    return tuple(int(numbers.number(at)) for at in numbers.values)
+
+
+def _rotation(fields: Fields, layers: str) -> Fields:
     """Return the parameters of rotations, which stand in rope_parameters (per kind of layer) or rope_scaling."""
-    fields.read |= {"rope_theta", "rope_local_base_freq"}
-    found = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
-    fields.read.add("rope_scaling")
-    if not isinstance(found, dict):
-        raise UsageError(f"{fields.path}: the field rope_parameters is {shown(str(found))}")
-    inner = found.get(layers, found)
-    return inner if isinstance(inner, dict) else {}
+    fields.read |= {"rope_theta", "rope_local_base_freq", "rope_scaling"}
+    name = "rope_parameters" if fields.get("rope_parameters") else "rope_scaling"
+    found = fields.inner(name, fields.get(name, {}))
+    return found.inner(layers, found.get(layers)) if layers in found.values else found
 
 
-def _factors(fields: _Config, rotation: Mapping[str, Any], size: int) -> tuple[float, ...]:
+def _factors(rotation: Fields, theta: float, size: int) -> tuple[float, ...]:
     """Return the divisors of the frequencies.
 
     Source: transformers' modeling_rope_utils, "linear" and "llama3".
     """
     kind = rotation.get("rope_type", rotation.get("type", "default"))
-    if kind in ("default", None):
+    if kind == "default":
         return ()
     if kind == "linear":
-        return (float(rotation["factor"]),) * (size // 2)
+        return (rotation.number("factor"),) * (size // 2)
     if kind != "llama3":
-        raise ModelError(f"{fields.path}: rotations of the kind {shown(str(kind))} are unsupported")
-    theta = float(rotation.get("rope_theta") or fields.get("rope_theta", 10_000.0))
+        raise ModelError(f"{rotation.path}: rotations of the kind {shown(str(kind))} are unsupported")
     factor, low, high, length = (
-        float(rotation[name])
+        rotation.number(name)
         for name in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     )
+    if not factor or high <= low:
+        raise UsageError(f"{rotation.path}: the fields of {rotation.label}llama3 contradict each other")
     waves = 2 * np.pi * theta ** (np.arange(0, size, 2) / size)
     smooth = np.clip((length / waves - low) / (high - low), 0, 1)
     return tuple(1 / ((1 - smooth) / factor + smooth))
 
 
-def _refuse_unread(fields: _Config) -> None:
+def _refuse_unread(fields: Fields) -> None:
     for name, value in fields.values.items():
         if name in fields.read or name in _WITHOUT_EFFECT:
             continue

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import DecoderConfig, Matrix, shapes_of
+from arm_ext.frontends.decoder.config import DecoderConfig, Fields, Matrix, shapes_of
 from schedules.numerics.blocks import BlockWeights
 
 
@@ -66,7 +66,7 @@ class _Architecture:
     pairs: bool = False
     biases: bool = False
     norms: Mapping[str, str] = field(default_factory=dict)
-    change: Callable[[DecoderConfig, "_Fields"], DecoderConfig] = lambda config, _: config
+    change: Callable[[DecoderConfig, Fields], DecoderConfig] = lambda config, _: config
 
 
 _LAYER = {
@@ -88,12 +88,12 @@ _GLOBAL_EVERY = 6
 _LOCAL_BASE = 10_000.0
 
 
-def _smollm3(config: DecoderConfig, fields: "_Fields") -> DecoderConfig:
+def _smollm3(config: DecoderConfig, fields: Fields) -> DecoderConfig:
     every = range(_NO_ROTATION_EVERY - 1, config.layers, _NO_ROTATION_EVERY)
     return replace(config, unrotated=frozenset(every))
 
 
-def _gemma3(config: DecoderConfig, fields: "_Fields") -> DecoderConfig:
+def _gemma3(config: DecoderConfig, fields: Fields) -> DecoderConfig:
     windowed = tuple((layer + 1) % _GLOBAL_EVERY != 0 for layer in range(config.layers))
     return replace(
         config,
@@ -114,45 +114,6 @@ ARCHITECTURES: dict[str, _Architecture] = {
 }
 
 
-class _Fields:
-    """The fields of a file that belong to its architecture, which notes those that were read."""
-
-    def __init__(self, path: Path, fields: Mapping[str, Any], architecture: str) -> None:
-        self.path, self.fields, self.prefix = path, fields, architecture + "."
-        self.read: set[str] = set()
-
-    def number(self, name: str, default: float | None = None) -> float:
-        """Return a number."""
-        self.read.add(self.prefix + name)
-        value = self.fields.get(self.prefix + name, default)
-        if value is None:
-            raise UsageError(f"{self.path}: the field {self.prefix}{name} is missing")
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-            or value < 0
-        ):
-            raise UsageError(
-                f"{self.path}: the field {self.prefix}{name} is {shown(str(value))}, not a number"
-            )
-        return value
-
-    def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
-        """Return a whole number of at least `least`."""
-        value = self.number(name, default)
-        if value != int(value) or not least <= value < _MOST:
-            raise UsageError(f"{self.path}: the field {self.prefix}{name} is {value}; it cannot be so")
-        return int(value)
-
-    def unread(self) -> list[str]:
-        """Return the fields of the architecture that were not read."""
-        return sorted(name for name in self.fields if name.startswith(self.prefix) and name not in self.read)
-
-
-_MOST = 2**31
-
-
 def architecture_of(path: Path, given: Mapping[str, Any]) -> tuple[DecoderConfig, TensorNames]:
     """Return the sizes of a decoder, and the names and shapes of its tensors.
 
@@ -170,14 +131,23 @@ def architecture_of(path: Path, given: Mapping[str, Any]) -> tuple[DecoderConfig
         raise ModelError(
             f"{path}: the model is split into several files; join them by llama-gguf-split --merge"
         )
-    architecture, fields = ARCHITECTURES[name], _Fields(path, given, name)
+    architecture, fields = ARCHITECTURES[name], _fields(path, given, name)
     config = architecture.change(_config(fields, name, given), fields)
     if unread := fields.unread():
-        raise ModelError(f"{path}: the field {shown(unread[0])} of {name} models is unsupported")
+        raise ModelError(
+            f"{path}: the field {shown(fields.label + unread[0])} of {name} models is unsupported"
+        )
     return config, _names(architecture, config, shapes_of(path, config))
 
 
-def _config(fields: _Fields, name: str, given: Mapping[str, Any]) -> DecoderConfig:
+def _fields(path: Path, given: Mapping[str, Any], architecture: str) -> Fields:
+    """Return the fields that belong to the architecture."""
+    prefix = architecture + "."
+    own = {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
+    return Fields(path, own, prefix)
+
+
+def _config(fields: Fields, name: str, given: Mapping[str, Any]) -> DecoderConfig:
     heads, hidden = fields.integer("attention.head_count"), fields.integer("embedding_length")
     size = fields.integer("attention.key_length", hidden // heads)
     tokens = given.get("tokenizer.ggml.tokens")
@@ -188,8 +158,7 @@ def _config(fields: _Fields, name: str, given: Mapping[str, Any]) -> DecoderConf
         raise ModelError(
             f"{fields.path}: rotations of a part of a head (rope.dimension_count) are unsupported"
         )
-    fields.read.add(fields.prefix + "rope.scaling.type")
-    if (scaling := given.get(fields.prefix + "rope.scaling.type", "none")) != "none":
+    if (scaling := fields.get("rope.scaling.type", "none")) != "none":
         raise ModelError(f"{fields.path}: rope.scaling.type {shown(str(scaling))} is unsupported")
     end = given.get("tokenizer.ggml.eos_token_id")
     return DecoderConfig(

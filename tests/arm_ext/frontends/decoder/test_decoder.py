@@ -118,6 +118,17 @@ FAULTS = {
     "unknown field": ({"mixture": 8}, "the field mixture, 8, is unsupported"),
     "no number": ({"hidden_size": "many"}, "the field hidden_size is many"),
     "rotations": ({"rope_parameters": {"rope_type": "yarn"}}, "rotations of the kind yarn"),
+    "base of rotations": (
+        {"rope_parameters": {"rope_theta": "many"}},
+        r"the field rope_parameters\.rope_theta is many, not a number",
+    ),
+    "no base": ({"rope_parameters": {"rope_theta": 0.0}}, r"rope_parameters\.rope_theta is 0"),
+    "no factor": (
+        {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
+        r"the field rope_parameters\.low_freq_factor is missing",
+    ),
+    "no object": ({"rope_parameters": [1]}, r"the field rope_parameters is \[1\], not an object"),
+    "ends": ({"eos_token_id": [0, "a"]}, r"the field eos_token_id\[1\] is a, not a number"),
     "activation": ({"hidden_act": "relu"}, "the activation relu is unsupported"),
     "heads that do not divide": ({"num_key_value_heads": 3}, "query heads for 3 of keys"),
     "a head of no multiple of 8": ({"head_dim": 12}, "of 12 elements"),
