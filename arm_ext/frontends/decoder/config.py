@@ -122,16 +122,38 @@ class Fields:
             raise self._misfit(name, value, "not a number from 0 on")
         return value
 
-    def integer(self, name: str, default: int | None = None) -> int:
+    def positive(self, name: str, default: float | None = None) -> float:
+        """Return a number that is not 0.
+
+        Raises:
+            UsageError: The field is missing or no such number.
+        """
+        value = self.number(name, default)
+        if not value:
+            raise self._misfit(name, value, "not a number above 0")
+        return value
+
+    def integer(self, name: str, default: int | None = None, most: int = 2**31 - 1) -> int:
         """Return a whole number of at least 1.
 
         Raises:
             UsageError: The field is missing or no such number.
         """
         value = self.number(name, default)
-        if value != int(value) or not 1 <= value < _MOST:
-            raise self._misfit(name, value, "not a whole number from 1 on")
+        if value != int(value) or not 1 <= value <= most:
+            raise self._misfit(name, value, f"not a whole number from 1 to {most:,}")
         return int(value)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a string.
+
+        Raises:
+            UsageError: The field is no string.
+        """
+        value = self.get(name, default)
+        if not isinstance(value, str):
+            raise self._misfit(name, value, "not a name")
+        return value
 
     def entries(self, name: str, default: Sequence[Any]) -> Sequence[Any]:
         """Return a list of strings or numbers.
@@ -164,7 +186,9 @@ class Fields:
         )
 
 
-_MOST = 2**31
+MOST_LAYERS, MOST_SIZE = 4096, 4096
+"""Most layers of a decoder and most elements of a head, some thirty times those of the largest models: a damaged number
+must take no hours."""
 
 
 def shapes_of(path: Path, config: DecoderConfig) -> dict[str, tuple[int, ...]]:

@@ -17,6 +17,8 @@ import numpy as np
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
 from arm_ext.frontends.decoder.config import (
+    MOST_LAYERS,
+    MOST_SIZE,
     Array,
     Decoder,
     DecoderConfig,
@@ -146,14 +148,14 @@ def _gemma3(config: DecoderConfig, fields: Fields) -> DecoderConfig:
     kinds = fields.entries("layer_types", default)
     if len(kinds) != config.layers or not set(kinds) <= {"sliding_attention", "full_attention"}:
         raise ModelError(f"{fields.path}: the field layer_types is {shown(str(kinds))}, which is unsupported")
-    local = fields.number("rope_local_base_freq", 10_000.0)
+    local = fields.positive("rope_local_base_freq", 10_000.0)
     return replace(
         config,
         window=fields.integer("sliding_window", 4096),
         windowed=tuple(kind == "sliding_attention" for kind in kinds),
-        local_base=_rotation(fields, "sliding_attention").number("rope_theta", local),
+        local_base=_rotation(fields, "sliding_attention").positive("rope_theta", local),
         embedding_scale=float(np.float32(math.sqrt(config.hidden))),
-        query_scale=fields.number("query_pre_attn_scalar", config.size) ** -0.5,
+        query_scale=fields.positive("query_pre_attn_scalar", config.size) ** -0.5,
     )
 
 
@@ -175,7 +177,7 @@ def import_folder(folder: Path) -> Decoder:
         ModelError: The architecture, a field or a tensor is unsupported.
     """
     fields = Fields(folder / CONFIG, read_json(folder / CONFIG))
-    kind = fields.get("model_type")
+    kind = fields.text("model_type")
     if kind not in _ARCHITECTURES:
         raise ModelError(
             f"{folder}: the architecture {shown(str(kind))} is unsupported; supported are {', '.join(_ARCHITECTURES)}. "
@@ -193,20 +195,18 @@ def import_folder(folder: Path) -> Decoder:
 
 def _config(fields: Fields, kind: str) -> DecoderConfig:
     heads, hidden = fields.integer("num_attention_heads"), fields.integer("hidden_size")
-    activation = fields.get("hidden_activation") or fields.get("hidden_act", "silu")
+    activation = fields.text("hidden_activation") or fields.text("hidden_act", "silu")
     fields.read.add("hidden_act")
     if activation not in _ACTIVATIONS:
         raise ModelError(f"{fields.path}: the activation {shown(str(activation))} is unsupported")
-    size = fields.integer("head_dim", hidden // heads)
+    size = fields.integer("head_dim", hidden // heads, MOST_SIZE)
     rotation = _rotation(fields, "full_attention")
-    base = rotation.number("rope_theta", fields.number("rope_theta", 10_000.0))
-    if not base:
-        raise UsageError(f"{fields.path}: the field {rotation.label}rope_theta is 0, which no rotation has")
+    base = rotation.positive("rope_theta", fields.positive("rope_theta", 10_000.0))
     return DecoderConfig(
         kind,
         fields.integer("vocab_size"),
         hidden,
-        fields.integer("num_hidden_layers"),
+        fields.integer("num_hidden_layers", most=MOST_LAYERS),
         heads,
         fields.integer("num_key_value_heads", heads),
         size,
@@ -242,18 +242,18 @@ def _factors(rotation: Fields, theta: float, size: int) -> tuple[float, ...]:
 
     Source: transformers' modeling_rope_utils, "linear" and "llama3".
     """
-    kind = rotation.get("rope_type", rotation.get("type", "default"))
+    kind = rotation.text("rope_type", rotation.text("type", "default"))
     if kind == "default":
         return ()
     if kind == "linear":
-        return (rotation.number("factor"),) * (size // 2)
+        return (rotation.positive("factor"),) * (size // 2)
     if kind != "llama3":
         raise ModelError(f"{rotation.path}: rotations of the kind {shown(str(kind))} are unsupported")
     factor, low, high, length = (
-        rotation.number(name)
+        rotation.positive(name)
         for name in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     )
-    if not factor or high <= low:
+    if high <= low:
         raise UsageError(f"{rotation.path}: the fields of {rotation.label}llama3 contradict each other")
     waves = 2 * np.pi * theta ** (np.arange(0, size, 2) / size)
     smooth = np.clip((length / waves - low) / (high - low), 0, 1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import DecoderConfig, Fields, Matrix, shapes_of
+from arm_ext.frontends.decoder.config import MOST_LAYERS, MOST_SIZE, DecoderConfig, Fields, Matrix, shapes_of
 from schedules.numerics.blocks import BlockWeights
 
 
@@ -100,7 +100,7 @@ def _gemma3(config: DecoderConfig, fields: Fields) -> DecoderConfig:
         activation="gelu_tanh",
         window=fields.integer("attention.sliding_window"),
         windowed=windowed,
-        local_base=fields.number("rope.freq_base_swa", _LOCAL_BASE),
+        local_base=fields.positive("rope.freq_base_swa", _LOCAL_BASE),
         embedding_scale=float(np.float32(math.sqrt(config.hidden))),
     )
 
@@ -149,7 +149,7 @@ def _fields(path: Path, given: Mapping[str, Any], architecture: str) -> Fields:
 
 def _config(fields: Fields, name: str, given: Mapping[str, Any]) -> DecoderConfig:
     heads, hidden = fields.integer("attention.head_count"), fields.integer("embedding_length")
-    size = fields.integer("attention.key_length", hidden // heads)
+    size = fields.integer("attention.key_length", hidden // heads, MOST_SIZE)
     tokens = given.get("tokenizer.ggml.tokens")
     vocabulary = len(tokens) if isinstance(tokens, list) else 0
     if fields.integer("attention.value_length", size) != size:
@@ -165,14 +165,14 @@ def _config(fields: Fields, name: str, given: Mapping[str, Any]) -> DecoderConfi
         name,
         fields.integer("vocab_size", vocabulary or None),
         hidden,
-        fields.integer("block_count"),
+        fields.integer("block_count", most=MOST_LAYERS),
         heads,
         fields.integer("attention.head_count_kv", heads),
         size,
         fields.integer("feed_forward_length"),
         fields.number("attention.layer_norm_rms_epsilon"),
         fields.integer("context_length"),
-        fields.number("rope.freq_base", 10_000.0),
+        fields.positive("rope.freq_base", 10_000.0),
         end=(end,) if isinstance(end, int) else (),
     )
 

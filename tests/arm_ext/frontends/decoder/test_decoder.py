@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import copy
+import json
+import random
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -122,7 +125,13 @@ FAULTS = {
         {"rope_parameters": {"rope_theta": "many"}},
         r"the field rope_parameters\.rope_theta is many, not a number",
     ),
-    "no base": ({"rope_parameters": {"rope_theta": 0.0}}, r"rope_parameters\.rope_theta is 0"),
+    "no base": (
+        {"rope_parameters": {"rope_theta": 0.0}},
+        r"rope_parameters\.rope_theta is 0\.0, not a number above",
+    ),
+    "layers beyond count": ({"num_hidden_layers": 2**31 - 1}, "not a whole number from 1 to 4,096"),
+    "a head beyond memory": ({"head_dim": 2**31 - 8}, "not a whole number from 1 to 4,096"),
+    "no name": ({"model_type": ["llama"]}, r"the field model_type is \['llama'\], not a name"),
     "no factor": (
         {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
         r"the field rope_parameters\.low_freq_factor is missing",
@@ -162,6 +171,32 @@ def test_files_that_are_refused(tmp_path: Path):
     (folder / "model.safetensors").unlink()
     with pytest.raises(UsageError, match=r"holds neither model.safetensors nor"):
         open_decoder(folder)
+
+
+_VALUES = (
+    *(None, -1, 0, 1, 3, 7, 2**31 - 1, 2**63, 1e30, 1e-30, float("nan"), float("inf"), True, False, 1.5),
+    *("x", "", "silu", [], {}, [1], [[1]], [None], ["sliding_attention"], {"a": 1}),
+)
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "SmolLM3", "Qwen3", "Gemma3"])
+def test_mutated_configurations_end_in_a_sentence(name: str, count: int, tmp_path: Path):
+    folder, rng, refused = saved(name, tmp_path, name == "Llama"), random.Random(7), 0
+    file = folder / "config.json"
+    given = json.loads(file.read_text())
+    for _ in range(count):
+        changed = copy.deepcopy(given)
+        fields = changed
+        while isinstance(fields[key := rng.choice(list(fields))], dict) and fields[key]:
+            fields = fields[key]
+        fields[key] = rng.choice(_VALUES)
+        file.write_text(json.dumps(changed))
+        with suppress(UsageError, ModelError):
+            open_decoder(folder)
+            continue
+        refused += 1
+    assert refused >= count // 3
 
 
 @pytest.mark.parametrize("count", [120, pytest.param(5000, marks=pytest.mark.long)])
