@@ -314,6 +314,18 @@ def quantized(decoder: Decoder, weights: str) -> Decoder:
     return replace(decoder, matrices=matrices, notes=(*decoder.notes, *notes))
 
 
+def refuse_not_finite(path: Path, source: str, *values: Array) -> None:
+    """Refuse weights, or scales of weights, that are infinite or NaN.
+
+    Raises:
+        UsageError: Some are.
+    """
+    if not all(np.isfinite(each).all() for each in values):
+        raise UsageError(
+            f"{path}: the tensor {source} holds values that are infinite or NaN; the file is damaged"
+        )
+
+
 def sha256_of(files: Iterable[Path]) -> str:
     """Return the SHA-256 of the bytes of files, one after the other, in hexadecimal."""
     found = hashlib.sha256()

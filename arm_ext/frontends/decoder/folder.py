@@ -24,6 +24,7 @@ from arm_ext.frontends.decoder.config import (
     DecoderConfig,
     Fields,
     Matrix,
+    refuse_not_finite,
     sha256_of,
     shapes_of,
 )
@@ -305,6 +306,7 @@ def _weights(
             raise UsageError(
                 f"{folder}: the tensor {source} is {list(value.shape)}, not {list(expected[own])}"
             )
+        refuse_not_finite(folder, source, value)
         if value.ndim > 1:
             matrices[own] = value
         else:

@@ -18,7 +18,15 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
-from arm_ext.frontends.decoder.config import Array, Decoder, Matrix, percent, relative_error, sha256_of
+from arm_ext.frontends.decoder.config import (
+    Array,
+    Decoder,
+    Matrix,
+    percent,
+    refuse_not_finite,
+    relative_error,
+    sha256_of,
+)
 from arm_ext.frontends.decoder.gguf_names import architecture_of
 from schedules.numerics.blocks import BLOCK, BlockWeights, quantized_weights
 
@@ -231,8 +239,9 @@ def import_gguf(path: Path) -> Decoder:
         if len(expected) == 1:
             vectors[own] = _floats(path, tensor).reshape(expected)
         else:
-            matrices[own], conversion = _matrix(path, tensor)
-            matrices[own] = names.ordered(own, matrices[own])
+            matrix, conversion = _matrix(path, tensor)
+            refuse_not_finite(path, source, *_floats_of(matrix))
+            matrices[own] = names.ordered(own, matrix)
             if conversion is not None:
                 converted.setdefault(conversion[0], []).append(conversion[1])
     if left := sorted(set(file.tensors) - set(names.tensors.values()) - names.ignored):
@@ -256,15 +265,22 @@ def import_gguf(path: Path) -> Decoder:
     )
 
 
+def _floats_of(matrix: Matrix) -> tuple[Array, ...]:
+    """Return the floats of which weights consist."""
+    return matrix.constants[1:] if isinstance(matrix, BlockWeights) else (matrix,)
+
+
 def _floats(path: Path, tensor: Tensor) -> Array:
     """Return a tensor as float32 [rows, columns]."""
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 
     try:
-        return np.asarray(dequantize(tensor.data, GGMLQuantizationType[tensor.kind]), np.float32)
+        values = np.asarray(dequantize(tensor.data, GGMLQuantizationType[tensor.kind]), np.float32)
     except (NotImplementedError, KeyError) as err:
         raise ModelError(f"{path}: the type {tensor.kind} of tensor {tensor.name} is unsupported") from err
+    refuse_not_finite(path, tensor.name, values)
+    return values
 
 
 def _matrix(path: Path, tensor: Tensor) -> tuple[Matrix, tuple[str, float] | None]:

@@ -173,6 +173,21 @@ def test_files_that_are_refused(tmp_path: Path):
         open_decoder(folder)
 
 
+@pytest.mark.parametrize("kind", ["Q4_0", "Q8_0", "F16"])
+def test_weights_that_are_no_numbers_are_refused(kind: str, tmp_path: Path):
+    from gguf import GGUFReader
+
+    file = gguf("Llama", saved("Llama", tmp_path / "hf"), tmp_path / "model.gguf", kind)
+    (place,) = (int(t.data_offset) for t in GGUFReader(file).tensors if t.name == "blk.0.ffn_up.weight")
+    data = bytearray(file.read_bytes())
+    data[place : place + 2] = np.float16(np.nan).tobytes()
+    file.write_bytes(bytes(data))
+    with pytest.raises(
+        UsageError, match=r"the tensor blk\.0\.ffn_up\.weight holds values that are infinite or NaN"
+    ):
+        open_decoder(file)
+
+
 _VALUES = (
     *(None, -1, 0, 1, 3, 7, 2**31 - 1, 2**63, 1e30, 1e-30, float("nan"), float("inf"), True, False, 1.5),
     *("x", "", "silu", [], {}, [1], [[1]], [None], ["sliding_attention"], {"a": 1}),
