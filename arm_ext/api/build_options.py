@@ -46,7 +46,8 @@ class BuildOptions:
         rules: Graph rewrites beside ours.
         kernels: Kernels beside ours.
         divider: Divides models between an NPU and the CPU, if there is an NPU.
-        memory_budget: Largest peak of activation memory allowed, in bytes.
+        memory_budget: Most bytes of memory allowed, as `Options.memory_budget`.
+        counts_weights: Whether weights are part of that memory.
         fail_on_unpacked: Whether integer weights that become float are an error.
     """
 
@@ -58,6 +59,7 @@ class BuildOptions:
     kernels: tuple[Kernel, ...]
     divider: "Divider | None" = None
     memory_budget: int | None = None
+    counts_weights: bool = True
     fail_on_unpacked: bool = False
 
     @classmethod
@@ -86,7 +88,7 @@ class BuildOptions:
         unused = (*options.without, *(() if options.winograd else (winograd_f32.NAME,)))
         divider = None if options.npu is None else _divider(options.npu)
         records = None if options.tuned is None else Tuned(options.tuned, profile, unused)
-        limits = options.memory_budget, options.fail_on_unpacked
+        limits = options.memory_budget, options.emit == "package", options.fail_on_unpacked
         return cls(profile, options.precision, unused, records, rules, kernels, divider, *limits)
 
     @property
@@ -140,12 +142,14 @@ class BuildOptions:
             progress: Called with the name of each phase as it begins.
 
         Raises:
-            ModelError: Activations need more than the memory budget, or integer weights became float against
+            ModelError: The model needs more than the memory budget, or integer weights became float against
                 `fail_on_unpacked`; or as the phases.
         """
         offloaded = self._offloaded(variants, dump, progress)
         merged = merge_variants(variants)
-        _check_budget(merged.memory, self.memory_budget)
+        if self.memory_budget is not None:
+            states = sum(state.initial.nbytes for state in merged.largest.model.states)
+            _check_budget(merged.memory, states, self.memory_budget, weights=self.counts_weights)
         if self.fail_on_unpacked:
             _check_unpacked(merged.result.unpacked)
         return Packing(folder, merged, self.profile, self.numerics, calibrated, self.tuned, offloaded)
@@ -180,14 +184,29 @@ def _divider(npu: NpuOptions | str) -> "Divider":
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
-def _check_budget(memory: Memory, budget: int | None) -> None:
-    if budget is None or memory.peak_activation_bytes <= budget:
-        return
+def _check_budget(memory: Memory, states: int, budget: int, *, weights: bool) -> None:
+    """Refuse a model that needs more memory than the budget; say what it consists of, and what would lower it."""
     widest = "\n".join(layer.describe() for layer in memory.widest)
-    raise ModelError(
-        f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
-        f"tensors alive at the layers with the maximum:\n{widest}"
-    )
+    parts = [
+        (
+            memory.peak_activation_bytes,
+            "activations",
+            f"tensors alive at the layers with the maximum:\n{widest}",
+        ),
+        (
+            states,
+            "states",
+            "a cache shrinks with its length: of a language model, --context or --cache float16",
+        ),
+    ]
+    if weights:
+        less = "--quantize-weights int4 for a language model, `arm-ext quantize` for others"
+        parts.append((memory.weight_bytes, "weights", f"weights shrink by {less}"))
+    total = sum(size for size, *_ in parts)
+    if total <= budget:
+        return
+    held = ", ".join(f"{what} {size:,}" for size, what, _ in sorted(parts, reverse=True) if size)
+    raise ModelError(f"{total:,} bytes of memory exceed --memory-budget {budget:,}: {held}; {max(parts)[2]}")
 
 
 def _check_unpacked(unpacked: Sequence[Diagnostic]) -> None:

@@ -91,7 +91,8 @@ class Options(ModelOptions):
             `run --check` shows whether they keep the values.
         kernels: Kernels of your own to choose among beside ours, where all sizes are known; the self-test is computed
             without them, too.
-        memory_budget: Largest peak of activation memory allowed, in bytes.
+        memory_budget: Most bytes of memory allowed: of activations at their peak, states, and in a package weights,
+            which are constants of the program in a C library.
         fail_on_unpacked: Whether integer weights that no kernel reads as integers, and so become float, are an error.
         emit: What to write: a "package", which TVM's runtime runs, or a "c-library", a static library with a
             header, which needs no runtime.

@@ -16,7 +16,7 @@ from arm_ext.cli.console import columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_options, given_states, given_values, model_options, state_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options
-from arm_ext.cli.options import json_option, target_options
+from arm_ext.cli.options import json_option, library_options, memory_budget_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.several_models import by_model, check_several
 from arm_ext.common.timings import Section, whole_process
@@ -43,27 +43,7 @@ _LEAST_SECONDS = 0.05  # minimum seconds of a row in --timings, whose times have
     help="Folder to write; a C library of several models is named after it.  [default: NAME.armpkg, or NAME-c for a C "
     "library of one]",
 )
-@click.option(
-    "--emit",
-    type=click.Choice(["package", "c-library"]),
-    default="package",
-    show_default=True,
-    help="What to write: a package, which TVM's runtime runs, or a static library with a C header, which needs none.",
-)
-@click.option(
-    "--weights",
-    type=click.Choice(["embedded", "file"]),
-    default="embedded",
-    show_default=True,
-    help="Where a C library's weights are: in it, or in a file beside it, which the program maps or has in flash.",
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Most threads of a pool that share a kernel of a C library; a pool of POSIX threads comes with it.",
-)
+@library_options
 @click.option(
     "--memory",
     metavar="NAME=SIZE,…",
@@ -93,12 +73,7 @@ _LEAST_SECONDS = 0.05  # minimum seconds of a row in --timings, whose times have
     metavar="NAME",
     help="Kernel that is not to be used; the next best computes in its place. May be given several times.",
 )
-@click.option(
-    "--memory-budget",
-    type=click.IntRange(min=0),
-    metavar="BYTES",
-    help="Fail if activations need more memory than this.",
-)
+@memory_budget_option
 @click.option(
     "--fail-on-unpacked",
     is_flag=True,

@@ -9,7 +9,13 @@ import click
 
 from arm_ext.cli.console import progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.options import board_option, target_option, threads_option
+from arm_ext.cli.options import (
+    board_option,
+    library_options,
+    memory_budget_option,
+    target_option,
+    threads_option,
+)
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.decoder.text import LLM, TextRecord
@@ -76,16 +82,19 @@ def llm() -> None:
     help="Quantise the weights of all layers in blocks of 32; embeddings and the last layer get 8 bits.  [default: as "
     "they are in the file]",
 )
+@memory_budget_option
+@library_options
 @click.option(
     "--force", is_flag=True, help="Write the package even if the folder has other files, which stay."
 )
 def compile_(model: Path, target: str, output: Path | None, **given: Any) -> None:
-    """Compile MODEL, a GGUF file or a Hugging Face folder, into a package for `arm-ext llm run`."""
+    """Compile MODEL, a GGUF file or a Hugging Face folder, into a package for `arm-ext llm run`, or a C library."""
     load_tvm()
     from arm_ext.api.compile import STEPS
     from arm_ext.api.llm import compile_llm
 
-    folder = output or Path(model.stem + ".armpkg")
+    is_library = given["emit"] == "c-library"
+    folder = output or Path(model.stem + ("-c" if is_library else ".armpkg"))
     with progress("compiling", STEPS) as step:
         result = compile_llm(model, target, folder, progress=step, **given)
     manifest = result.package.manifest
@@ -102,6 +111,9 @@ def compile_(model: Path, target: str, output: Path | None, **given: Any) -> Non
     click.echo(f"  activations  {manifest.memory.peak_activation_bytes:13,} bytes at the peak")
     for note in () if record is None else record.notes:
         click.echo(f"  {note}")
+    if is_library:
+        click.echo("\nA program over it, token numbers in and out: examples/llm in arm-ext's source.")
+        return
     if record is None:
         click.echo(
             "\nThe model has no tokenizer: `arm-ext run` takes token numbers, `arm-ext llm run` nothing."

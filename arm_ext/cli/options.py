@@ -175,3 +175,36 @@ def json_option(what: str = "one JSON document") -> Option[Any]:
         what: The printed document, in --help.
     """
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what}.")
+
+
+library_options = option_group(
+    click.option(
+        "--emit",
+        type=click.Choice(["package", "c-library"]),
+        default="package",
+        show_default=True,
+        help="What to write: a package, which TVM's runtime runs, or a static library with a C header, which needs "
+        "none.",
+    ),
+    click.option(
+        "--weights",
+        type=click.Choice(["embedded", "file"]),
+        default="embedded",
+        show_default=True,
+        help="Where a C library's weights are: in it, or in a file beside it, which the program maps or has in flash.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 256),
+        default=1,
+        show_default=True,
+        help="Most threads of a pool that share a kernel of a C library; a pool of POSIX threads comes with it.",
+    ),
+)
+
+memory_budget_option = click.option(
+    "--memory-budget",
+    type=click.IntRange(min=0),
+    metavar="BYTES",
+    help="Fail if activations, states and, in a package, weights need more memory than this.",
+)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generates text with a C library of a language model: token numbers in, token numbers out, the most likely each time.
 //
-//   arm-ext compile model.gguf --shape 'ids={1,8}' --emit c-library -o model-c
+//   arm-ext llm compile model.gguf --chunks 1,8 --emit c-library -o model-c
 //   g++ -std=c++17 -DMODEL=model -Imodel-c/include main.cpp model-c/libmodel.a -o generate
 //   ./generate COUNT END ID...        COUNT tokens at most, or until the token END
 //

@@ -114,11 +114,18 @@ def test_inputs_of_the_self_test_are_of_one_shape(tmp_path: Path):
 
 
 def test_budget_is_for_the_greatest(compiled: CompileResult, tmp_path: Path):
-    budget = compiled.package.manifest.memory.peak_activation_bytes - 1
-    shapes = {"x": (1, SIZES, 9), "mask": (1, SIZES, 64)}
-    with pytest.raises(ModelError, match="exceeds memory_budget"):
-        arm_ext.compile(two_inputs(), "host", tmp_path / "p", shapes=shapes, memory_budget=budget)
+    memory = compiled.package.manifest.memory
+    needed, shapes = memory.peak_activation_bytes, {"x": (1, SIZES, 9), "mask": (1, SIZES, 64)}
+    message = rf"exceed memory_budget {needed - 1:,}: activations {needed:,}; tensors alive"
+    with pytest.raises(ModelError, match=message):
+        arm_ext.compile(
+            two_inputs(), "host", tmp_path / "p", shapes=shapes, memory_budget=needed - 1, emit="c-library"
+        )
+    whole = needed + memory.weight_bytes
+    with pytest.raises(ModelError, match=rf"^{whole:,} bytes of memory exceed memory_budget {whole - 1:,}: "):
+        arm_ext.compile(two_inputs(), "host", tmp_path / "p", shapes=shapes, memory_budget=whole - 1)
     assert not (tmp_path / "p").exists()
+    assert arm_ext.compile(two_inputs(), "host", tmp_path / "p", shapes=shapes, memory_budget=whole).package
 
 
 def test_phases_of_each_are_dumped(tmp_path: Path):

@@ -14,7 +14,7 @@ WORDED = {
     "--npu needs a quantised model; --quantize FILE.npz quantises one": (
         "npu needs a quantised model; quantize FILE.npz quantises one"
     ),
-    "exceeds --memory-budget 16 ": "exceeds memory_budget 16 ",
+    "exceed --memory-budget 16: ": "exceed memory_budget 16: ",
     "names no op; add it to --npu-ops": "names no op; add it to npu_ops",
     "e.g. --shape x=1,31": "e.g. shapes x=1,31",
     "a--shape and --shaped stay": "a--shape and --shaped stay",

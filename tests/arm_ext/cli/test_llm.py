@@ -129,3 +129,26 @@ def arm_ext_digits() -> Path:
     from arm_ext.api import digits
 
     return digits.model_path()
+
+
+def test_a_library(model: Path, tmp_path: Path):
+    output = tmp_path / "lib"
+    given = "--target", "host", "--context", 32, "--chunks", "1,4", "--quantize-weights", "int4"
+    result = ran("compile", model, "-o", output, "--emit", "c-library", "--weights", "file", *given)
+    assert result.exit_code == 0, result.output
+    assert "examples/llm" in result.output
+    header = (output / "include" / "tiny.h").read_text()
+    assert "TINY_SHAPE_4" in header
+
+
+def test_a_budget_counts_weights_cache_and_activations(model: Path, tmp_path: Path):
+    given = "--target", "cortex-a53", "--chunks", "1", "--memory-budget", 10_000, "-o", tmp_path / "out"
+    said = str(ran("compile", model, *given).exception)
+    assert re.match(
+        r"[\d,]+ bytes of memory exceed --memory-budget 10,000: weights [\d,]+, states 16,388, act", said
+    )
+    assert "weights shrink by --quantize-weights int4" in said
+    said = str(ran("compile", model, "--emit", "c-library", *given).exception)
+    assert re.match(r"[\d,]+ bytes of memory exceed --memory-budget 10,000: states 16,388, activations", said)
+    assert "--context or --cache float16" in said
+    assert not (tmp_path / "out").exists()
