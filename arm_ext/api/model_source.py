@@ -129,8 +129,10 @@ class Source:
 
 def _drawn(model: ImportedModel) -> list[npt.NDArray[Any]]:
     """Return inputs for the self-test: the model's examples, and random numbers."""
-    drawn = zip(model.inputs, random_inputs(model.inputs), strict=True)
-    return [model.examples.get(spec.name, value) for spec, value in drawn]
+    missing = [spec for spec in model.inputs if spec.name not in model.examples]
+    drawn = dict(zip((spec.name for spec in missing), random_inputs(missing), strict=True))
+    known = drawn | dict(model.examples)
+    return [known[spec.name] for spec in model.inputs]
 
 
 def _given(inputs: Sequence[npt.NDArray[Any]] | str | Path, model: ImportedModel) -> list[npt.NDArray[Any]]:

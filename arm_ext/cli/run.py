@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -173,13 +174,27 @@ def _table(result: "RunResult", calibration: Calibration | None) -> str:
         outputs = [(name, f"{value.dtype}{list(value.shape)}") for name, value in result.outputs.items()]
         return columns([("output", "type"), *outputs])
     rows = [("output", "compared with", "difference", "differ", "top-1", "")]
-    for check in result.checks:
-        rows.append(
-            (f"{check.name} {check.type}", "self-test", *_cells(check.expected, check.type), _verdict(check))
-        )
-        others = (("source", check.source), ("float model", check.float_model))
-        rows += [("", name, *_cells(found, check.type), "") for name, found in others if found is not None]
+    for (cells, _), several in groupby(result.checks, lambda c: (_cells_of(c), c.name.partition(" of ")[2])):
+        checks = list(several)
+        names = [f"{check.name} {check.type}" for check in checks]
+        if len(checks) > _SHOWN and all(check.expected.exact for check in checks):
+            names = [f"{checks[0].name.partition(' of ')[0]} … {checks[-1].name}: {len(checks)} outputs"]
+        for name in names:
+            rows += [(name if at == 0 else "", *row) for at, row in enumerate(cells)]
     return "\n".join([columns(rows), "", _legend(result, calibration)])
+
+
+_SHOWN = 3
+"""Most outputs in sequence with the same results that have rows of their own; a language model has 60 caches."""
+
+
+def _cells_of(check: "OutputCheck") -> list[tuple[str, str, str, str, str]]:
+    """Return the cells of the rows of an output, without its name."""
+    others = (("source", check.source), ("float model", check.float_model))
+    return [
+        ("self-test", *_cells(check.expected, check.type), _verdict(check)),
+        *((name, *_cells(found, check.type), "") for name, found in others if found is not None),
+    ]
 
 
 def _cells(found: Distance, type_: str) -> tuple[str, str, str]:

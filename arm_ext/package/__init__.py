@@ -146,11 +146,19 @@ _Report = TypeVar("_Report", bound=JsonRecord)
 
 @dataclass(frozen=True)
 class Package:
-    """A package on disk; `selftest_file` is the name of the file that `selftest` reads."""
+    """A package on disk.
+
+    Attributes:
+        path: Its folder.
+        manifest: Its manifest.
+        selftest_file: Name of the file that `selftest` reads.
+        varied: Of a view, the inputs whose shapes differ from those of other views.
+    """
 
     path: Path
     manifest: Manifest
     selftest_file: str = SELFTEST
+    varied: frozenset[str] = frozenset()
 
     @property
     def so(self) -> Path:
@@ -161,6 +169,10 @@ class Package:
         """Return the package restricted to each of its buckets; the package itself if it has no buckets."""
         if not self.manifest.buckets:
             return (self,)
+        shapes: dict[str, set[tuple[int | str, ...]]] = {}
+        for tensor in (tensor for bucket in self.manifest.buckets for tensor in bucket.inputs):
+            shapes.setdefault(tensor.name, set()).add(tuple(tensor.shape))
+        varied = frozenset(name for name, each in shapes.items() if len(each) > 1)
         return tuple(
             Package(
                 self.path,
@@ -175,13 +187,15 @@ class Package:
                     }
                 ),
                 bucket.selftest,
+                varied,
             )
             for bucket in self.manifest.buckets
         )
 
     def describe_inputs(self) -> str:
-        """Return the inputs with their types, such as "x float32[1, 64]"."""
-        return ", ".join(tensor.spec().describe() for tensor in self.manifest.inputs)
+        """Return the inputs with their types, such as "x float32[1, 64]"; of a view, those that it differs in."""
+        inputs = [x for x in self.manifest.inputs if not self.varied or x.name in self.varied]
+        return ", ".join(tensor.spec().describe() for tensor in inputs)
 
     @property
     def has_npu_regions(self) -> bool:

@@ -11,6 +11,7 @@ from gguf import GGMLQuantizationType, GGUFReader
 
 import arm_ext
 from arm_ext.api.llm import run_llm
+from arm_ext.cli import invoke
 from arm_ext.cli.llm import llm
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.decoder.importer import open_decoder
@@ -87,6 +88,19 @@ def test_its_selftest_is_equal(package: Path):
     assert all(check.expected.exact for check in result.checks)
     names = [check.name for check in result.checks]
     assert [name for name in names if name.startswith("logits of 4 steps")]
+
+
+def test_the_check_is_a_page(package: Path, capsys: pytest.CaptureFixture[str]):
+    """Caches, which are equal, share a row; shapes are told by the inputs that differ."""
+    assert invoke(["run", str(package), "--check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 130
+    for rows in (1, 4):
+        caches = f"keys_0_next … values_1_next of ids int32[{rows}]: 4 outputs"
+        assert [line for line in lines if line.startswith(caches)]
+        logits = lines.index(next(line for line in lines if line.startswith(f"logits of ids int32[{rows}]")))
+        # The definition in numpy has the same bits.
+        assert lines[logits + 1].split() == ["source", "equal", "same"]
 
 
 @pytest.mark.parametrize(
