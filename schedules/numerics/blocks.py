@@ -136,6 +136,11 @@ class BlockWeights:
         return self.held, self.scales, *(() if self.offsets is None else (self.offsets,))
 
     @property
+    def parameters(self) -> dict[str, int]:
+        """What routines of these weights have as attributes."""
+        return {"bits": self.bits, "depth": self.depth, "group": self.group, "shift": self.shift}
+
+    @property
     def integers(self) -> Array:
         """The quantised weights, int8 [N, K]."""
         return self.held if self.bits == _BYTE else unpacked(self.held, self.depth)
@@ -253,7 +258,7 @@ def linear_float_routine(shape: Sequence[int], weights: BlockWeights) -> Routine
 
     y = te.compute((*shape[:-1], len(weights.held)), value, "linear_float")
     return routine(
-        FLOAT, [x, held, scales, *offsets, y], weights.constants, pattern=PRODUCT, **_parameters(weights)
+        FLOAT, [x, held, scales, *offsets, y], weights.constants, pattern=PRODUCT, **weights.parameters
     )
 
 
@@ -289,17 +294,8 @@ def nearest(index: ir.Expr, rows: int) -> ir.Expr:
 def _routine(
     name: str, weights: BlockWeights, arguments: list[TensorSpec], emit: Callable[[list[tirx.Buffer]], None]
 ) -> Routine:
-    made = routine_of_loops(name, arguments, emit, **_parameters(weights))
+    made = routine_of_loops(name, arguments, emit, **weights.parameters)
     return Routine(made.func, tuple(np.asarray(c, order="C") for c in weights.constants))
-
-
-def _parameters(weights: BlockWeights) -> dict[str, int]:
-    return {
-        "bits": weights.bits,
-        "depth": weights.depth,
-        "group": weights.group,
-        "shift": weights.shift,
-    }
 
 
 def _quantize(

@@ -14,11 +14,6 @@ from schedules.numerics.blocks import BlockWeights, linear_blocks
 from tests.schedules.programs import Array, linear
 
 
-def attributes_of(weights: BlockWeights) -> tuple[tuple[str, str], ...]:
-    """The attributes of a routine of such weights."""
-    return tuple((name, str(getattr(weights, name))) for name in ("bits", "depth", "group", "shift"))
-
-
 def workload_of(m: int, n: int, weights: BlockWeights, steps: Sequence[str] = ()) -> Workload:
     """A linear workload of such weights; its further constants come behind them."""
     full = linear(m, n, weights.depth, steps)
@@ -33,7 +28,7 @@ def workload_of(m: int, n: int, weights: BlockWeights, steps: Sequence[str] = ()
     return replace(
         full,
         composite=gemm_blocks.COMPOSITE,
-        attributes=attributes_of(weights),
+        attributes=tuple((name, str(value)) for name, value in weights.parameters.items()),
         operands=(full.operands[0], *constants),
         epilogue=tuple(moved),
     )

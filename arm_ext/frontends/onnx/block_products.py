@@ -152,7 +152,7 @@ def _linear_blocks(e: Expansion, x: str, weights: BlockWeights) -> str:
         inputs,
         np.dtype(np.float32),
         (rows, columns),
-        **_attributes(weights),
+        **weights.parameters,
         integers=int(integers),
     )
     if dtype != np.float32:
@@ -168,19 +168,10 @@ def _rows_of_blocks(e: Expansion, indices: str, weights: BlockWeights, dtype: np
     flat = e.emit("Mod", [flat, e.constant(np.array(len(weights.held), e.dtype(indices)))])
     flat = e.emit("Cast", [flat], to=TensorProto.INT32)
     inputs, shape = [flat, *map(e.constant, weights.constants)], (count, weights.depth)
-    y = e.emit_own(GATHER_BLOCKS, inputs, np.dtype(np.float32), shape, **_attributes(weights))
+    y = e.emit_own(GATHER_BLOCKS, inputs, np.dtype(np.float32), shape, **weights.parameters)
     if dtype != np.float32:
         y = e.emit("Cast", [y], to=helper.np_dtype_to_tensor_dtype(dtype))
     return e.emit("Reshape", [y, ints(e, *dims, weights.depth)])
-
-
-def _attributes(weights: BlockWeights) -> dict[str, int]:
-    return {
-        "bits": weights.bits,
-        "depth": weights.depth,
-        "group": weights.group,
-        "shift": weights.shift,
-    }
 
 
 def convert_blocks(
