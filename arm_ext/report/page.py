@@ -80,6 +80,10 @@ _INT8_SAVES, _FP16_SAVES = 3 / 4, 1 / 2
 """Share of a float product's cycles that narrower elements can save: four, and two, times as many in a vector."""
 
 
+_BLOCK_PRODUCT = "MatMulNBits"
+"""onnxruntime's product by weights in blocks, which says itself how its data is computed with."""
+
+
 def render(report: CompileReport) -> str:
     """Return report.txt."""
     page = _Page(report)
@@ -376,7 +380,15 @@ class _Page:
         """Yield changes of the model or of options, with the maximum share of the time that each can save."""
         quantized = any(kernel.numerics in _NUMERICS for kernel in self.report.kernels)
         facts = self.report.package
-        products = [c for c in self.on_cpu if c.macs and self.kernels[c.symbol].numerics == "float"]
+        floats = [c for c in self.on_cpu if c.macs and self.kernels[c.symbol].numerics == "float"]
+        widened = [c for c in floats if _BLOCK_PRODUCT in map(self.nodes.kinds.get, c.sources)]
+        if widened:
+            layer = _with_more(max(widened, key=self._share).anchor, len(widened) - 1)
+            said = (
+                f"accuracy_level 4 of {_BLOCK_PRODUCT}: data is int8 in blocks, and weights are not widened"
+            )
+            yield _Finding(_INT8_SAVES * sum(map(self._share, widened)), layer, said)
+        products = [call for call in floats if call not in widened]
         if products and not quantized and facts is not None and facts.precision == "fp32":
             share, first = sum(map(self._share, products)), max(products, key=self._share)
             layer = _with_more(first.anchor, len(products) - 1)

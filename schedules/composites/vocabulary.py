@@ -99,7 +99,7 @@ LINEAR_BLOCKS = CompositeSpec(
 )
 
 # The same weights by data that stays float32.
-LINEAR_BLOCKS_FLOAT = replace(LINEAR_BLOCKS, name="arm.linear_blocks_float", anchor="blocks.linear_float")
+LINEAR_BLOCKS_FLOAT = replace(LINEAR_BLOCKS, name="arm.linear_blocks_float", anchor="float.linear_blocks")
 
 # Rows, as floats, of a table of weights that are quantised in groups; the data is the indices of the rows.
 GATHER_BLOCKS = CompositeSpec("arm.gather_blocks", "blocks.gather", (1, 2), ("int32",), ())

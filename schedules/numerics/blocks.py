@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 
 NAME = "blocks.linear"
 
-FLOAT = "blocks.linear_float"
+FLOAT = "float.linear_blocks"
 
 GATHER = "blocks.gather"
 

@@ -90,6 +90,8 @@ def test_other_levels_leave_data_in_float(level: int, name: str, tmp_path):
         return
     result = arm_ext.compile(given, "cortex-a76", tmp_path / "p")
     assert "gemm_blocks_f32" in {kernel.kernel for kernel in result.report.kernels}
+    said = "product  accuracy_level 4 of MatMulNBits: data is int8 in blocks"
+    assert said in (tmp_path / "p" / "report.txt").read_text()
     packed = -(-n // 16) * 16 * (-(-k // 4) * 4 * bits // 8 + 2 * 4 * -(-k // block) + 4)
     assert result.package.manifest.memory.weight_bytes <= packed + 256
 
@@ -108,7 +110,7 @@ def test_data_in_16_bits():
     (found,), ((expected,), _) = module_runner(imported.mod)([x]), imported.reference([x])
     assert found.dtype == np.float16
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
-    assert [gv for gv in imported.mod.get_global_vars() if "linear_float" in gv.name_hint]
+    assert [gv for gv in imported.mod.get_global_vars() if "float_linear_blocks" in gv.name_hint]
 
 
 @pytest.mark.parametrize("bits", [4, 8])
