@@ -15,6 +15,9 @@ from relay_passes.ir.calls import name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 from schedules.diagnostic import Diagnostic
 
+_MOVED = ("relax.permute_dims", "relax.reshape", "relax.strided_slice")
+"""Operators that only move elements of weights."""
+
 
 def unpack_weights(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
     """Rewrite every function of `mod`.
@@ -29,15 +32,18 @@ def unpack_weights(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
         unpacked: dict[object, GenericConst] = {}
         for binding in bindings_of(func):
             value, name = binding.value, name_of(binding.value)
-            held = value.args[0] if name == "relax.dequantize" else None
-            if held is not None and all(isinstance(arg, GenericConst) for arg in value.args):
-                unpacked[binding.var] = held
+            if name == "relax.dequantize" and all(isinstance(arg, GenericConst) for arg in value.args):
+                unpacked[binding.var] = value.args[0]
                 has_any = True
                 continue
-            for arg in getattr(value, "args", ()):
-                if arg in unpacked and len(unpacked[arg].ty.shape) > 1:
+            read = [unpacked[arg] for arg in getattr(value, "args", ()) if arg in unpacked]
+            if read and name in _MOVED:
+                unpacked[binding.var] = read[0]
+                continue
+            for held in read:
+                if len(held.ty.shape) > 1:
                     nodes = sources_of(value)
-                    found[nodes] = _told(name, str(unpacked[arg].ty.dtype), nodes)
+                    found[nodes] = _told(name, str(held.ty.dtype), nodes)
     return (fold_constants(mod, keep=()) if has_any else mod), tuple(found.values())
 
 

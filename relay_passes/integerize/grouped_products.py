@@ -5,25 +5,22 @@
     matmul(x, dequantize(Q, s, z))                               →    likewise, with one group, if z is not 0
 
 Q is [columns x groups, group] with one scale per row, as importers write block-wise scales. The slice drops the padding
-of the last group. The result equals the product by float weights, except for the order of sums. Weights of this form
-that other calls read become a product of constants, so that constant folding can evaluate these calls.
+of the last group. The result equals the product by float weights, except for the order of sums.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tvm import IRModule, relax
-from tvm.ir import Call, Expr, GenericConst, GlobalVar, Var
+from tvm.ir import Call, Expr, GenericConst, Var
 from tvm.relax.analysis import remove_all_unused
 
 from relay_passes.ir.calls import name_of
 from relay_passes.ir.shapes import axes_of, shape_of, static_shape
 from relay_passes.ir.sources import Names, bindings_of, map_calls, relax_functions, sources_of, with_source
-from relay_passes.ir.upstream import run_upstream
 from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
@@ -91,24 +88,7 @@ def grouped_products(mod: IRModule, linear: LinearGrouped, record: RewriteRecord
             builder.update_func(gv, remove_all_unused(new))
     if record is not None:
         record.passes[NAME] = Explanation(tuple(applied), tuple(rejected))
-    return _without_blocks(builder.get() if applied else mod)
-
-
-def _without_blocks(mod: IRModule) -> IRModule:
-    """Replace dequantised constants that are reshaped or sliced by products of constants, which can be folded."""
-    changed: dict[GlobalVar, relax.Function] = {}
-    for gv, func in relax_functions(mod):
-        bindings = bindings_of(func)
-        read = {arg for b in bindings if name_of(b.value) in _SHAPED for arg in b.value.args[:1]}
-        blocks = {b.var for b in bindings if b.var in read and _is_blocks(b.value)}
-        if blocks:
-            changed[gv] = map_calls(func, partial(_unpacked, blocks))
-    if not changed:
-        return mod
-    out = mod.clone()
-    for gv, func in changed.items():
-        out.update_func(gv, func)
-    return run_upstream(out, relax.transform.Normalize())
+    return builder.get() if applied else mod
 
 
 def _is_blocks(call: Expr) -> bool:
@@ -118,16 +98,6 @@ def _is_blocks(call: Expr) -> bool:
     blocks, scale, zero = (arg.value.numpy() for arg in call.args)
     along_rows = blocks.ndim == _MATRIX and not int(call.attrs.axis) % _MATRIX
     return bool(along_rows and scale.size == len(blocks) and zero.size in (1, len(blocks)))
-
-
-def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
-    """Return a product of constants instead of the dequantize of a chosen variable; return other calls unchanged."""
-    if var not in chosen:
-        return dequantize
-    blocks, scale, zero = (arg.value.numpy() for arg in dequantize.args)
-    exact = (blocks.astype(np.int64) - zero.reshape(-1, 1)).astype(scale.dtype)
-    product = relax.op.multiply(relax.const(exact), relax.const(scale.reshape(-1, 1)))
-    return with_source(product, sources_of(dequantize))
 
 
 def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _GroupedWeights | Diagnostic | None:

@@ -10,7 +10,7 @@ from arm_ext.common.distance import distance
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.long), "int8"])
 def test_accuracy_on_the_board_is_onnxruntimes(tmp_path: Path, board: Board, precision: str):
     model = digits.model_path(precision)
     package = arm_ext.compile(model, output=tmp_path / "p").package

@@ -49,16 +49,16 @@ def stepped(package: Path, ids: Array, sizes: Sequence[int], threads: int) -> li
     [
         # Windows, norms of heads, and GELU; biases; minima and a core with SMMLA and SVE.
         ("Gemma3", "Q4_0", "cortex-a76"),
-        ("Qwen2", "Q8_0", "cortex-a53"),
+        pytest.param("Qwen2", "Q8_0", "cortex-a53", marks=pytest.mark.long),
         ("Qwen3", "Q4_1", "neoverse-n2"),
     ],
 )
 def test_logits(name: str, weights: str, target: str, tmp_path: Path):
     file = gguf(name, saved(name, tmp_path / "hf"), tmp_path / "model.gguf", weights, byte_tokenizer)
     output = tmp_path / "model.armpkg"
-    compile_llm(file, target, output, context=16, chunks=(1, 4, 8))
+    compile_llm(file, target, output, context=16, chunks=(1, 4))
     expected = defined(open_decoder(file, 16), IDS)
-    for sizes, threads in (((1,) * 14, 1), ((8, 4, 1, 1), 4)):
+    for sizes, threads in (((1,) * 14, 1), ((4, 4, 4, 1, 1), 4)):
         found = stepped(output, IDS, sizes, threads)
         for end, logits in zip(np.cumsum(sizes), found, strict=True):
             np.testing.assert_array_equal(logits, expected[end - 1])

@@ -99,14 +99,6 @@ def test_k_quants_become_blocks(kind: str, scales: int):
     assert conversion == (f"{kind} became {matrix.bits}-bit blocks of 32", pytest.approx(found))
 
 
-def test_compiled_blocks_are_the_definition_in_any_chunks(tmp_path: Path):
-    file = gguf("Qwen3", saved("Qwen3", tmp_path / "hf"), tmp_path / "model.gguf", "Q4_1")
-    source = open_decoder(file, 16)
-    expected = run(source, [1] * 14)
-    for sizes in ([14], [8, 4, 1, 1], [3, 11]):
-        np.testing.assert_array_equal(run(source, sizes)[-1], expected[-1])
-
-
 def test_a_tied_table_has_the_format_of_the_head(tmp_path: Path):
     read = open_decoder(saved("Llama", tmp_path / "hf"), 16, weights="int4").decoder
     assert read.head is read.matrices["embedding"]
