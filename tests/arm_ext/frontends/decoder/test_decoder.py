@@ -47,8 +47,8 @@ def test_logits_are_those_of_transformers(name: str, tmp_path: Path):
     found = run(source, [8, 1, 1, 1, 1, 1, 1])
     for at, values in zip(range(7, 14), found, strict=True):
         assert np.abs(values - expected[at]).max() <= 1e-4 * np.abs(expected[at]).max()
-    _, *others = run(source, [4, 4, 4, 1, 1])
-    np.testing.assert_array_equal(others[-1], found[-1])
+    if name in ("Llama", "Mistral"):  # other chunks; of blocks, see test_definition.py
+        np.testing.assert_array_equal(run(source, [4, 4, 4, 1, 1])[-1], found[-1])
 
 
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "Mistral"])
