@@ -149,8 +149,8 @@ class Package:
     """A package on disk.
 
     Attributes:
-        path: Its folder.
-        manifest: Its manifest.
+        path: Folder of the package.
+        manifest: Contents of manifest.json.
         selftest_file: Name of the file that `selftest` reads.
         varied: Of a view, the inputs whose shapes differ from those of other views.
     """

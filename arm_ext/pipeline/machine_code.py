@@ -146,11 +146,11 @@ def make_program(
     marked = planned.clone()
     for symbol, func in kernels.items():
         marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
-    calls = sum(
+    bindings = sum(
         len(bindings_of(func)) for _, func in planned.functions_items() if isinstance(func, relax.Function)
     )
     # Functions that are run here run only a few times, so optimising them costs more than it saves.
-    optimised = not runs_here and calls <= _MOST_OPTIMISED
+    optimised = not runs_here and bindings <= _MOST_OPTIMISED
     with section("code generation"):
         executable = build(
             marked, profile, initial, optimised=optimised, own_allocator=True, constants=constants

@@ -338,7 +338,7 @@ class _Page:
         sections: dict[str, Callable[[], Iterable[_Finding]]] = {
             _HELPS: self._helps,
             _FLOAT: self._left_float,
-            "Integer weights that became float": self._unpacked,
+            "Integer weights that became float": lambda: self._reasons(self.report.unpacked),
             "On the CPU instead of the NPU": self._not_on_npu,
             _GENERIC: self._generic,
             _MOVED: self._moved,
@@ -346,7 +346,7 @@ class _Page:
         more: dict[str, Callable[[], Iterable[_Finding]]] = {
             "Where the NPU's regions end": self._borders,
             "Share of MACs saved by channels that are constant or that nothing reads": self._removed,
-            "Constant channels that stay": self._kept_channels,
+            "Constant channels that stay": lambda: self._reasons(self.report.kept_channels),
             "Kernels that declined layers, and why": self._nearly,
             "Next best kernels of the slowest layers": self._runners_up,
             "With tuned parameters": self._tuned,
@@ -428,8 +428,9 @@ class _Page:
                 sum(map(self._share, calls)), self._anchor(left.nodes), f"{left.operator}: {left.why()}"
             )
 
-    def _unpacked(self) -> Iterator[_Finding]:
-        for each in self.report.unpacked:
+    def _reasons(self, diagnostics: Iterable[Diagnostic]) -> Iterator[_Finding]:
+        """Yield one finding per diagnostic: the share of all calls of its nodes, and the reason."""
+        for each in diagnostics:
             share = sum(map(self._share, self._calls_of(each.nodes)))
             yield _Finding(share, self._anchor(each.nodes), f"{each.operator}: {each.why()}")
 
@@ -456,13 +457,6 @@ class _Page:
                 lost += f", and {len(each.inputs)} of {each.of_inputs} that it reads"
             said = f"{lost}: {each.macs / 1e3:,.1f} K MACs and {each.weight_bytes:,} bytes of weights less"
             yield _Finding(each.macs / whole, self._anchor(each.nodes), said)
-
-    def _kept_channels(self) -> Iterator[_Finding]:
-        for kept in self.report.kept_channels:
-            calls = self._calls_of(kept.nodes)
-            yield _Finding(
-                sum(map(self._share, calls)), self._anchor(kept.nodes), f"{kept.operator}: {kept.why()}"
-            )
 
     def _generic(self) -> Iterator[_Finding]:
         for call in self.on_cpu:

@@ -43,11 +43,11 @@ def unpack_weights(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
             for held in read:
                 if len(held.ty.shape) > 1:
                     nodes = sources_of(value)
-                    found[nodes] = _told(name, str(held.ty.dtype), nodes)
+                    found[nodes] = _diagnostic(name, str(held.ty.dtype), nodes)
     return (fold_constants(mod, keep=()) if has_any else mod), tuple(found.values())
 
 
-def _told(name: str, dtype: str, nodes: tuple[str, ...]) -> Diagnostic:
+def _diagnostic(name: str, dtype: str, nodes: tuple[str, ...]) -> Diagnostic:
     operator = name.removeprefix("relax.")
     return Diagnostic(
         f"no kernel reads {dtype} weights beside its data, which is float", nodes=nodes, operator=operator

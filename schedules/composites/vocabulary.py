@@ -98,7 +98,7 @@ LINEAR_BLOCKS = CompositeSpec(
     epilogue=_FLOAT_EPILOGUE,
 )
 
-# The same weights by data that stays float32.
+# Products of float32 data, which is not quantised, by weights of the same form.
 LINEAR_BLOCKS_FLOAT = replace(LINEAR_BLOCKS, name="arm.linear_blocks_float", anchor="float.linear_blocks")
 
 # Rows, as floats, of a table of weights that are quantised in groups; the data is the indices of the rows.

@@ -103,7 +103,7 @@ class Vector:
 
 
 class _Evaluator(Vector):
-    """Computes on arrays what `Vector` emits."""
+    """Computes the operations of `Vector` on numpy arrays."""
 
     def __init__(self) -> None:
         super().__init__(LANES)
@@ -137,7 +137,7 @@ class _Evaluator(Vector):
 
 
 def evaluated(function: Callable[[Vector, Any], Any], x: Array) -> Array:
-    """Compute in numpy what a function emits.
+    """Compute in numpy the values of the code that a function emits.
 
     Args:
         function: It uses operators and methods of `Vector` alone, without SVE.

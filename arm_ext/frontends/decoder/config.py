@@ -89,7 +89,7 @@ class DecoderConfig:
 
 
 class Fields:
-    """Fields of a configuration, each checked as it is read; it notes those that were read.
+    """Fields of a configuration; each field is checked when it is read, and the names of the read fields are noted.
 
     Attributes:
         path: The file, for messages.
@@ -99,7 +99,7 @@ class Fields:
     """
 
     def __init__(self, path: Path, values: Mapping[str, Any], label: str = "") -> None:
-        """Hold fields of which none was read."""
+        """Hold the fields of a file; no field counts as read."""
         self.path, self.values, self.label = path, values, label
         self.read: set[str] = set()
 

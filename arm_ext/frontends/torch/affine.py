@@ -44,7 +44,7 @@ OPERATORS = tuple(_SCHEMAS)
 """Names in the namespace "torchao"."""
 
 _LIBRARY: list[torch.library.Library] = []
-"""Keeps what `define` defined; torch forgets it with the object."""
+"""The library that `define` made; torch forgets its operators when the object is deleted."""
 
 
 def define() -> None:
@@ -69,7 +69,7 @@ def kept(program: torch.export.ExportedProgram) -> list[Any]:
 
 
 def convert_dequantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
-    """Convert a dequantisation; that of constant weights becomes one of rows of blocks."""
+    """Convert a dequantisation; constant weights become the dequantisation of a matrix with one block per row."""
     held, block = importer.weight(a["input"]), [int(size) for size in a["block_size"]]
     scale, zero, graph = a["scale"], a["zero_point"], Graph(importer.block_builder)
     rows = _rows(held, block)
@@ -90,7 +90,7 @@ def convert_dequantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a:
 
 
 def convert_cast(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
-    """Convert a change of dtype; that of int8 weights for a product is a dequantisation by 1, and they stay int8."""
+    """Convert a change of dtype; int8 weights of a product are dequantised by the scale 1, so that they stay int8."""
     source: Any = node.args[0]
     while source.target is torch.ops.aten.permute.default:
         source = source.args[0]
