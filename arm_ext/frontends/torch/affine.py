@@ -22,6 +22,7 @@ import torch
 from tvm import relax, tirx
 from tvm.ir import Expr, GenericConst
 
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops.arithmetic import cast
 
@@ -69,18 +70,25 @@ def kept(program: torch.export.ExportedProgram) -> list[Any]:
 
 
 def convert_dequantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
-    """Convert a dequantisation; constant weights become the dequantisation of a matrix with one block per row."""
+    """Convert a dequantisation; constant weights become the dequantisation of a matrix with one block per row.
+
+    Raises:
+        ModelError: The scales are not float32.
+    """
     held, block = importer.weight(a["input"]), [int(size) for size in a["block_size"]]
     scale, zero, graph = a["scale"], a["zero_point"], Graph(importer.block_builder)
-    rows = _rows(held, block)
-    if rows is not None:
-        parts = [importer.weight(part) for part in (scale, zero) if part is not None]
-        if all(isinstance(part, GenericConst) for part in parts):
-            steps, *points = (part.value.numpy().ravel() for part in parts)
-            point = relax.const(points[0].astype(rows.dtype) if points else np.zeros((), rows.dtype))
-            value = relax.op.dequantize(relax.const(rows), relax.const(steps), point, axis=0)
-            return graph.emit(relax.op.reshape(graph.emit(value), a["input"].ty.shape))
+    if str(scale.ty.dtype) != "float32":
+        raise ModelError(
+            f"its scales are of {scale.ty.dtype}: quantise a copy in float32 (model.float() before quantize_)"
+        )
     sizes = [int(size) if isinstance(size, tirx.IntImm) else size for size in a["input"].ty.shape]
+    parts = [importer.weight(part) for part in (scale, zero) if part is not None]
+    if str(held.ty.dtype) == "int8" and all(isinstance(part, GenericConst) for part in (held, *parts)):
+        steps, *points = (_by_row(part.value.numpy(), sizes, block) for part in parts)
+        rows = held.value.numpy().reshape(-1, block[-1])
+        point = relax.const(points[0].astype(rows.dtype) if points else np.zeros((), rows.dtype))
+        value = relax.op.dequantize(relax.const(rows), relax.const(steps), point, axis=0)
+        return graph.emit(relax.op.reshape(graph.emit(value), a["input"].ty.shape))
     split, once = _split(sizes, block)
     values = cast(graph.hold(graph.emit(relax.op.reshape(a["input"], split))), "float32")
     if zero is not None:
@@ -112,12 +120,10 @@ def convert_product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: di
     return importer.block_builder.emit(relax.op.matmul(x, w))
 
 
-def _rows(held: Expr, block: Sequence[int]) -> npt.NDArray[np.int8] | None:
-    """Return constant int8 weights as rows of blocks; None for other values, and blocks of several rows."""
-    if not isinstance(held, GenericConst) or str(held.ty.dtype) != "int8":
-        return None
-    value = held.value.numpy()
-    return value.reshape(-1, block[-1]) if set(block[:-1]) <= {1} else None
+def _by_row(part: npt.NDArray[Any], sizes: Sequence[int], block: Sequence[int]) -> npt.NDArray[Any]:
+    """Return the scale or zero point of each row, where the elements are rows as long as the last axis of a block."""
+    split, once = _split(sizes, block)
+    return np.broadcast_to(part.reshape(once), split).reshape(-1, block[-1])[:, 0].copy()
 
 
 def _shaped(graph: Graph, value: Expr, shape: Sequence[Any]) -> Value:

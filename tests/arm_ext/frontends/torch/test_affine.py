@@ -24,7 +24,7 @@ from torchao.quantization.quant_primitives import MappingType
 from torchao.utils import unwrap_tensor_subclass
 
 import arm_ext
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.torch import affine
 from arm_ext.pipeline.selftest import module_runner
@@ -149,3 +149,30 @@ def test_a_file_with_weights_as_objects_is_refused(tmp_path: Path):
     torch.export.save(torch.export.export(quantized("int4"), (X,)), file)
     with pytest.raises(UsageError, match=r"m\.pt2: not opened: .*unwrap_tensor_subclass\(model\)"):
         import_model(file)
+
+
+def test_one_scale_for_a_whole_matrix_keeps_8_bits(tmp_path: Path):
+    class Product(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            levels = torch.arange(64 * 96, dtype=torch.int32) % 255 - 127
+            self.q = torch.nn.Buffer(levels.to(torch.int8).reshape(64, 96))
+            self.scale = torch.nn.Buffer(torch.tensor([[0.01]]))
+
+        def forward(self, x):
+            return x @ torch.ops.torchao.dequantize_affine(self.q, [64, 96], self.scale, None, torch.int8).T
+
+    model = Product()
+    result = arm_ext.compile(torch.export.export(model, (X,)), "cortex-a76", tmp_path / "p")
+    assert [row.kernel for row in result.report.kernels] == ["gemm_w8"]
+    assert result.package.manifest.memory.weight_bytes < 64 * 96 + 4 * 64 + 1024
+    (found,) = module_runner(import_model(torch.export.export(model, (X,))).mod)([X.numpy()])
+    np.testing.assert_allclose(found, model(X).numpy(), rtol=1e-5, atol=1e-4)
+
+
+def test_scales_of_bfloat16_are_refused():
+    model = torch.nn.Linear(96, 64).eval().bfloat16()
+    quantize_(model, KINDS["int4"][0]())
+    program = torch.export.export(model, (X.bfloat16(),))
+    with pytest.raises(ModelError, match=r"bfloat16: quantise a copy in float32 \(model.float\(\)"):
+        import_model(program)
