@@ -16,17 +16,17 @@ extern "C" {
 /** Threads of a pool. `pool` is passed to @name@_init; the other members are private. */
 typedef struct @name@_threads {
     @name@_pool pool;
+    size_t tasks, untaken, unfinished, started, sleepers, ends;
+    @name@_task *task;
+    void *context;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t workers[@NAME@_THREADS];
-    @name@_task *task;
-    void *context;
-    size_t tasks, next, unfinished, started;
-    int ends;
 } @name@_threads;
 
 /** Starts a pool of `count` threads, of which one is the thread that calls @name@_run. Returns 0, or an error number of
- * POSIX. One instance at a time may run on a pool, which is neither copied nor moved. */
+ * POSIX. One instance at a time may run on a pool, which is neither copied nor moved. A thread without work looks for it for
+ * a millisecond and then sleeps; compile @name@_pool.c with -D@NAME@_SPIN_MICROSECONDS=N for another time. */
 int @name@_pool_create(@name@_threads *threads, size_t count);
 
 /** Ends the threads. No instance may be running. */

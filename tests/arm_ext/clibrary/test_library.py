@@ -191,12 +191,15 @@ def test_other_weights_are_refused(host_mapped: Library, tmp_path: Path) -> None
     assert b".rodata.mapped_weights" not in host_mapped.archive.read_bytes()
 
 
-@pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
+@pytest.mark.parametrize(
+    ("sanitizer", "spin"), [("", 1000), ("thread", 1000), ("thread", 0), ("address,undefined", 1000)]
+)
 def test_results_do_not_depend_on_the_number_of_threads(
-    host_shared: Library, tmp_path: Path, sanitizer: str
+    host_shared: Library, tmp_path: Path, sanitizer: str, spin: int
 ) -> None:
     flags = ["-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"] if sanitizer else ["-O1"]
     pool = host_shared.folder / "src" / "shared_pool.c"
+    flags += [f"-DSHARED_SPIN_MICROSECONDS={spin}"]
     words = [*flags, *STRICT, HERE / "pool.c", pool, *host_shared.arguments, "-lpthread"]
     run(cc(words, tmp_path / "pool"))
 
