@@ -16,9 +16,10 @@ from schedules.tir.emit import i64
 Held = TypeVar("Held")
 """What tasks of a thread share."""
 
-PARALLEL_CYCLES = 40_000
-"""Calls below this many estimated cycles run on one thread: an empty parallel loop takes two threads 3.4 us, a fifth of
-them at 2.5 GHz. Measured on an x86-64 machine, where as on Arm the runtime's threads spin between calls."""
+PARALLEL_CYCLES = 6_000
+"""Calls below this many estimated cycles run on one thread: two threads gain less than a twelfth of them, four less
+than a third. To give tasks to the runtime's threads and to wait for them takes two threads 0.8 us (an empty parallel
+loop on an x86-64 machine, where as on Arm they look for work between calls), 2,400 cycles at 3 GHz."""
 
 PARALLEL_TASKS = 32
 """Number of runs of consecutive tasks that a parallel call is divided into, if it has as many tasks: the runtime gives

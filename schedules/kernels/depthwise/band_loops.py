@@ -240,18 +240,20 @@ class BandEmitter(ABC):
         first, last = self.window.inner_columns()
         trips = (last - first) // self.unroll
         loop_end = first + trips * self.unroll if trips > 1 else first
-        self._unrolled(range(first))
-        if trips > 1:
-            self._loop(first, trips)
-        self._unrolled(range(loop_end, self.window.output[1]))
-
-    def _unrolled(self, outputs: range) -> None:
-        """Emit output columns as straight-line code, with constants for inputs in the border."""
         _, left, _, right = self.window.pads
         border, width = self.column(None), self.window.data[2]
+        # Each of the three parts takes the columns that the one before it has loaded: LLVM would load them again where
+        # it cannot tell that the stores between them go elsewhere, as in the functions that threads call.
         known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
+        self._unrolled(range(first), known)
+        if trips > 1:
+            self._loop(first, trips, known)
+        self._unrolled(range(loop_end, self.window.output[1]), known)
+
+    def _unrolled(self, outputs: range, known: dict[int, list[ir.Expr]]) -> None:
+        """Emit output columns as straight-line code; `known` has input columns by their positions."""
         for x in outputs:
-            self._outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - left))
+            self._outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - self.window.pads[1]))
 
     def _met(self, known: dict[int, list[ir.Expr]], left: ir.Expr, first: int) -> Iterator[Sequence[ir.Expr]]:
         """Yield the input columns that one output reads, loading those that are not in `known`.
@@ -263,8 +265,11 @@ class BandEmitter(ABC):
                 known[place] = self.column(left + place)
             yield known[place]
 
-    def _loop(self, first: int, trips: int) -> None:
-        """Emit a loop of `trips` iterations from output column `first` on; an iteration computes `unroll` columns."""
+    def _loop(self, first: int, trips: int, known: dict[int, list[ir.Expr]]) -> None:
+        """Emit a loop of `trips` iterations from output column `first` on; an iteration computes `unroll` columns.
+
+        The first iteration takes input columns of `known`, to which those are added that the last one leaves.
+        """
         unroll, lanes, parts = self.unroll, self.lanes, self.parts
         stride, width = self.window.strides[1], self.window.kernel[1]
         carried = max(0, width - stride)
@@ -274,16 +279,18 @@ class BandEmitter(ABC):
             for part, value in enumerate(values):
                 store(state, value, i64((column * parts + part) * lanes), lanes)
 
+        def kept(column: int) -> list[ir.Expr]:
+            return [load(state, i64((column * parts + part) * lanes), lanes) for part in range(parts)]
+
+        begin = first * stride - self.window.pads[1]
         for column in range(carried):
-            keep(column, self.column(i64(first * stride - self.window.pads[1] + column)))
+            keep(column, known.get(begin + column) or self.column(i64(begin + column)))
         with T.serial(i64(0), i64(trips)) as trip:
             x = T.Bind(trip * unroll + first)
             left = T.Bind(x * stride - self.window.pads[1])
-            columns = {
-                column: [load(state, i64((column * parts + part) * lanes), lanes) for part in range(parts)]
-                for column in range(carried)
-            }
+            columns = {column: kept(column) for column in range(carried)}
             for step in range(unroll):
                 self._outputs(x + step, self._met(columns, left, step * stride))
             for column in range(carried):
                 keep(column, columns[unroll * stride + column])
+        known |= {begin + trips * unroll * stride + column: kept(column) for column in range(carried)}
