@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from arm_ext.api.advise_npu import advise_npu
     from arm_ext.api.bench import bench
     from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
+    from arm_ext.api.certify import certify
     from arm_ext.api.compare import compare
     from arm_ext.api.compile import CompileResult, compile
     from arm_ext.api.compile_library import LibraryModel, LibraryResult, compile_library
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from arm_ext.report.accuracy.record import AccuracyReport
     from arm_ext.report.advice.npu.record import NpuAdvice
     from arm_ext.report.advice.record import AdviceReport
+    from arm_ext.report.certificate import Certificate
     from arm_ext.report.explanation import ExplainReport
     from arm_ext.report.profile.record import ProfileReport
     from arm_ext.tune.report import TuneReport
@@ -59,6 +61,7 @@ __all__ = [
     "ArmExtError",
     "Board",
     "CacheContents",
+    "Certificate",
     "Comparison",
     "CompileResult",
     "CountReport",
@@ -93,6 +96,7 @@ __all__ = [
     "advise_npu",
     "bench",
     "cache_contents",
+    "certify",
     "clear_cache",
     "compare",
     "compile",
@@ -120,6 +124,8 @@ _HOMES = {
     "arm_ext.board": ("Board", "open_board"),
     "arm_ext.api.accuracy": ("AccuracyOptions", "accuracy"),
     "arm_ext.report.accuracy.record": ("AccuracyReport",),
+    "arm_ext.api.certify": ("certify",),
+    "arm_ext.report.certificate": ("Certificate",),
     "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),
     "arm_ext.api.compile_library": ("LibraryModel", "LibraryResult", "compile_library"),

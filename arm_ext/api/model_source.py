@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # LLVM feature for each precision: Armv8.2-A's binary16 arithmetic, and Armv8.6-A's bfloat16 products. Without them,
 # each operation needs additional conversions.
-_PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
+PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _check_precision(precision: Precision, model: ImportedModel, profile: Profil
         return
     if model.quantized:
         raise UsageError(f"--precision {precision} is for float models; {model.name} is quantised")
-    feature = _PRECISION_FEATURE[precision]
+    feature = PRECISION_FEATURE[precision]
     if feature not in profile.features:
         raise UsageError(
             f"--precision {precision} needs {feature}, which {profile.name} lacks; "

@@ -247,7 +247,7 @@ def run(
 
     def compute(model: LoadedModel) -> list[tuple[Arrays, list[Arrays]]]:
         return [
-            (model.run(values), _stepped(model, view, test) if check else [])
+            (model.run(values), stepped_outputs(model, view, test) if check else [])
             for view, test, values in zip(views, tests, batches, strict=True)
         ]
 
@@ -259,7 +259,7 @@ def run(
         names = (f"{tensor.name}{of}" for tensor in view.manifest.outputs)
         own = list(zip(names, outputs, strict=True))
         named |= dict(own)
-        checks += [*_check(view, test, own), *_check_steps(view, test, stepped)] if check else []
+        checks += [*checked(view, test, own), *checked_steps(view, test, stepped)] if check else []
     told = _warnings(pkg) if check else ()
     return RunResult(named, npu, tuple(checks), tests[0].source_runtime, told)
 
@@ -278,11 +278,11 @@ def _run_library(
     npu = npu_status(library, result)
     if not check:
         return RunResult(named, npu)
-    checks = _check(library, test, list(named.items()))
+    checks = checked(library, test, list(named.items()))
     if test.steps:
         own = test.inputs[: len(test.inputs) - len(library.manifest.states)]
         stepped = run_on_bare(library, board, [own] * len(test.steps), steps=True).outputs
-        checks += _check_steps(library, test, [*stepped, stepped[0]])
+        checks += checked_steps(library, test, [*stepped, stepped[0]])
     return RunResult(named, npu, checks)
 
 
@@ -292,9 +292,10 @@ def _warnings(package: Package) -> tuple[str, ...]:
     return tuple(warnings(package.manifest.model.calibration, inputs))
 
 
-def _check(
+def checked(
     package: Package, selftest: Selftest, outputs: Sequence[tuple[str, npt.NDArray[Any]]]
 ) -> tuple[OutputCheck, ...]:
+    """Compare outputs, by name, with the self-test."""
     nothing: list[npt.NDArray[Any] | None] = [None] * len(selftest.expected)
     references = zip(selftest.expected, selftest.source or nothing, selftest.floats or nothing, strict=True)
     return tuple(
@@ -303,7 +304,7 @@ def _check(
     )
 
 
-def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[Arrays]:
+def stepped_outputs(model: LoadedModel, package: Package, selftest: Selftest) -> list[Arrays]:
     """Return the outputs of the self-test's steps, then those of the first step again after a reset."""
     inputs = selftest.inputs[: len(selftest.inputs) - len(package.manifest.states)]
     steps = [model.step(inputs) for _ in selftest.steps]
@@ -314,7 +315,7 @@ def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[A
     return steps
 
 
-def _check_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
+def checked_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
     """Compare each output of `step` with the self-test, with all steps stacked in one array."""
     what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
     return tuple(

@@ -7,10 +7,11 @@ from pydantic import BaseModel
 
 from arm_ext.package.manifest import LibraryManifest, Manifest
 from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.certificate import Certificate
 from arm_ext.report.profile.record import ProfileReport
 from arm_ext.report.report import CompileReport
 
-Document = Literal["manifest", "library", "report", "profile", "accuracy"]
+Document = Literal["manifest", "library", "report", "profile", "accuracy", "certificate"]
 
 DOCUMENTS: dict[Document, type[BaseModel]] = {
     "manifest": Manifest,
@@ -18,6 +19,7 @@ DOCUMENTS: dict[Document, type[BaseModel]] = {
     "report": CompileReport,
     "profile": ProfileReport,
     "accuracy": AccuracyReport,
+    "certificate": Certificate,
 }
 """Document → its record; "library" is the manifest of a C library with several models."""
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.verify`: checks without hardware that the payloads of a package compute the right values."""
+"""`arm_ext.verify`: checks without hardware that payloads compute the right values, and certificates of packages."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -9,15 +10,21 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.common.errors import InternalError, UsageError
+from arm_ext.common.json_record import parsed
+from arm_ext.common.regular_file import UnreadableError, read_regular
 from arm_ext.ethosu import model
 from arm_ext.ethosu.options import require_packages
 from arm_ext.ethosu.payload import Payload
 from arm_ext.package import AnyPackage, Package, package_of
 from arm_ext.package.manifest import NpuRegion
+from arm_ext.report.certificate import Certificate
 
 SCHEMA_VERSION: Literal[1] = 1
 
 _SEED = 0
+
+_CERTIFICATE_BYTES = 1 << 22
+"""Most bytes of a certificate, far above the usual size."""
 
 PROVES = (
     "Each command stream, read from the payload's bytes alone, gives in a functional model of the Ethos-U the bytes "
@@ -92,6 +99,29 @@ def verify(package: AnyPackage) -> VerifyReport:
         accelerator=pkg.manifest.npu.accelerator,
         regions=tuple(_verdict(pkg, region) for region in pkg.manifest.npu.regions),
     )
+
+
+def certified(package: AnyPackage, file: Path) -> tuple[str, ...]:
+    """Return the levels that a certificate of `certify` has for just this package.
+
+    Raises:
+        UsageError: No such package or file; the file is no certificate, or was changed; or it is of another program.
+    """
+    pkg = package_of(package)
+    try:
+        data = read_regular(file, most=_CERTIFICATE_BYTES)
+    except UnreadableError as error:
+        raise UsageError(f"--certificate: {error}") from error
+    certificate = parsed(Certificate, data, file, "it is no certificate of `arm-ext certify`")
+    if not certificate.is_intact:
+        raise UsageError(f"--certificate: {file} was changed after it was written; certify the package again")
+    levels = certificate.certifies(pkg.manifest.so_sha256)
+    if not levels:
+        raise UsageError(
+            f"--certificate: {file} does not certify {pkg.path}, whose model.so has the SHA-256 "
+            f"{pkg.manifest.so_sha256}; certify this package: arm-ext certify {pkg.path} -o {file}"
+        )
+    return levels
 
 
 def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:

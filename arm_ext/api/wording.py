@@ -21,6 +21,7 @@ _SAME = (
         "board",
         "calibration",
         "cc",
+        "certificate",
         "cpu-mhz",
         "cpu-ops",
         "db",
@@ -51,6 +52,7 @@ _SAME = (
         "steps",
         "system-config",
         "target",
+        "targets",
     ),
     *("tasks", "threads", "trials", "trust", "tuned", "vela-config", "weights"),
 )

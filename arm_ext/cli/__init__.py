@@ -37,6 +37,7 @@ _VERBS = {
     "bench": "Measure a package: times on a real board, instruction counts and cycle estimates on a virtual one.",
     "board": "Start an emulated board.",
     "cache": "Show and clear the cache of compiled kernels and self-tests.",
+    "certify": "Run a model on every instruction-set level and number of threads, and compare the numbers.",
     "compile": "Compile a model for Arm into a package.",
     "db": "Show, merge and prune tuning databases.",
     "doctor": "Check this machine and its boards, and say what mends each fault.",

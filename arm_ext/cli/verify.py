@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext verify`."""
 
+import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from arm_ext.api.verify import VerifyReport
+from arm_ext.api.verify import VerifyReport, certified
 from arm_ext.api.verify import verify as verify_package
 from arm_ext.cli.options import json_option
 from arm_ext.cli.path_type import PATH
@@ -20,16 +21,27 @@ _WIDTH = 110  # columns of prose
 @click.command()
 @click.argument("package", type=PATH)
 @click.option("--npu", is_flag=True, help="Verify the payloads for an NPU, by a functional model of it.")
+@click.option(
+    "--certificate",
+    type=PATH,
+    metavar="FILE.json",
+    help="Verify that this certificate of `arm-ext certify` is of PACKAGE, and unchanged.",
+)
 @json_option()
-def verify(package: Path, npu: bool, as_json: bool) -> None:
-    """Verify the payloads for an NPU in PACKAGE.
+def verify(package: Path, npu: bool, certificate: Path | None, as_json: bool) -> None:
+    """Verify the payloads for an NPU in PACKAGE, or a certificate of it.
 
     With --npu each region's payload runs on a functional model of the Ethos-U, and the region's TOSA graph on TOSA's
     reference model: on the self-test's values, where the CPU's results are compared too, on random ones, and on the
     least and greatest of their type. All bytes must be equal.
     """
-    if not npu:
-        raise UsageError("verify needs --npu: so far, it only verifies the payloads for an NPU")
+    if npu == (certificate is not None):
+        raise UsageError("verify needs --npu, for the payloads for an NPU, or --certificate FILE.json")
+    if certificate is not None:
+        levels = certified(package, certificate)
+        said = f"{package}: certified for {', '.join(levels)}"
+        click.echo(json.dumps({"certified": levels}, indent=2) if as_json else said)
+        return
     report = verify_package(package)
     click.echo(report.model_dump_json(indent=2) if as_json else "\n".join(_lines(report)))
     if not report.equal:
