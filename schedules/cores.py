@@ -225,15 +225,18 @@ def _core(
     )
 
 
-# Features that generated code may use. The Cryptographic Extension is an option of every core, and the
-# Raspberry Pi 4 lacks it: it is not counted on.
+# Features that generated code may use. SME is not among them, as no kernel uses it. The Cryptographic Extension is an
+# option of every core, and the Raspberry Pi 4 lacks it: it is not counted on.
 _ARMV8_0 = ("crc",)
 _ARMV8_2 = ("crc", "dotprod", "fullfp16", "lse", "rdm")
 _ARMV8_2_RCPC = ("crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm")
 _ARMV8_3 = {"complxnum", "jsconv", "pauth"}
 _ARMV8_4 = {"bf16", "flagm", "fp16fml", "i8mm", "rcpc-immo"}
 _ARMV8_4_SVE = tuple(sorted({*_ARMV8_2_RCPC, *_ARMV8_3, *_ARMV8_4, "sve"}))
-_ARMV9_0 = tuple(sorted({*_ARMV8_4_SVE, "altnzcv", "fptoint", "sve2"}))
+_ARMV8_5 = {"altnzcv", "fptoint"}
+_ARMV9_0 = tuple(sorted({*_ARMV8_4_SVE, *_ARMV8_5, "sve2"}))
+_APPLE_M2 = tuple(sorted({*_ARMV8_2_RCPC, *_ARMV8_3, *_ARMV8_4, *_ARMV8_5}))
+_APPLE_M1 = tuple(sorted({*_APPLE_M2} - {"bf16", "i8mm"}))
 
 _GENERIC = Core(
     name="generic-dotprod",
@@ -347,6 +350,68 @@ _CORES = (
         source="TRM 101800; SOG: dispatches five MOPs a cycle; vector pipes V0 and V1",
     ),
     _core(
+        name="cortex-a520",
+        features=_ARMV9_0,
+        l1d=_cache(32 * _KIB, "TRM 102517: 32 or 64 KiB; 32 taken"),
+        l2=_cache(128 * _KIB, "TRM 102517: half of 256 KiB shared by a complex of two"),
+        issue_width=3,
+        vector_pipes=2,
+        mca_cpu="cortex-a510",
+        source="TRM 102517; SOG: in order, three instructions a cycle; two vector pipes, which a complex of two shares",
+        in_order=True,
+    ),
+    _core(
+        name="cortex-a715",
+        features=_ARMV9_0,
+        l1d=_cache(32 * _KIB, "TRM 101590: 32 or 64 KiB; 32 taken"),
+        l2=_cache(256 * _KIB, "TRM 101590: 128 to 512 KiB, private; 256 taken"),
+        issue_width=5,
+        vector_pipes=2,
+        mca_cpu="neoverse-n2",
+        source="TRM 101590; SOG: dispatches five MOPs a cycle; vector pipes V0 and V1, as cortex-a710",
+    ),
+    _core(
+        name="cortex-a720",
+        features=_ARMV9_0,
+        l1d=_cache(32 * _KIB, "TRM 102530: 32 or 64 KiB; 32 taken"),
+        l2=_cache(256 * _KIB, "TRM 102530: 128 to 512 KiB, private; 256 taken"),
+        issue_width=5,
+        vector_pipes=2,
+        mca_cpu="neoverse-n2",
+        source="TRM 102530; SOG: dispatches five MOPs a cycle; vector pipes V0 and V1, as cortex-a715",
+    ),
+    _core(
+        name="cortex-a725",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 107652: 64 KiB taken"),
+        l2=_cache(512 * _KIB, "TRM 107652: 256 KiB to 1 MiB, private; 512 taken"),
+        issue_width=5,
+        vector_pipes=2,
+        mca_cpu="neoverse-n2",
+        source="TRM 107652: the successor of cortex-a720, whose widths are taken",
+    ),
+    _core(
+        name="c1-nano",
+        features=_ARMV9_0,
+        l1d=_cache(32 * _KIB, "as cortex-a520, whose successor it is"),
+        l2=_cache(128 * _KIB, "as cortex-a520"),
+        issue_width=3,
+        vector_pipes=2,
+        mca_cpu="cortex-a510",
+        source="The successor of cortex-a520, whose figures are taken; features as LLVM has them, without SME",
+        in_order=True,
+    ),
+    _core(
+        name="c1-pro",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "as cortex-a725, whose successor it is"),
+        l2=_cache(512 * _KIB, "as cortex-a725"),
+        issue_width=5,
+        vector_pipes=2,
+        mca_cpu="neoverse-n2",
+        source="The successor of cortex-a725, whose figures are taken; features as LLVM has them, without SME",
+    ),
+    _core(
         name="cortex-x1",
         features=_ARMV8_2_RCPC,
         l1d=_cache(64 * _KIB, "TRM 101433: 64 KiB"),
@@ -376,6 +441,48 @@ _CORES = (
         vector_pipes=4,
         mca_cpu="neoverse-v2",
         source="TRM 101593; SOG: dispatches eight MOPs a cycle. Sibling of V2: V0 to V3",
+    ),
+    _core(
+        name="cortex-x4",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 102484: 64 KiB"),
+        l2=_cache(_MIB, "TRM 102484: 512 KiB to 2 MiB, private; 1 MiB taken"),
+        issue_width=10,
+        vector_pipes=4,
+        mca_cpu="neoverse-v2",
+        source="TRM 102484; SOG: dispatches ten MOPs a cycle; vector pipes V0 to V3",
+    ),
+    _core(
+        name="cortex-x925",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 102807: 64 KiB"),
+        l2=_cache(2 * _MIB, "TRM 102807: 2 or 3 MiB, private; 2 taken"),
+        issue_width=10,
+        vector_pipes=6,
+        mca_cpu="neoverse-v2",
+        source="TRM 102807; SOG: dispatches ten MOPs a cycle; vector pipes V0 to V5, of which llvm-mca's model has "
+        "four",
+    ),
+    _core(
+        name="c1-premium",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "as cortex-x925"),
+        l2=_cache(_MIB, "as cortex-x4"),
+        issue_width=10,
+        vector_pipes=4,
+        mca_cpu="neoverse-v2",
+        source="A smaller c1-ultra: the lower figures of cortex-x4 and x925 are taken; features as LLVM has them, "
+        "without SME",
+    ),
+    _core(
+        name="c1-ultra",
+        features=_ARMV9_0,
+        l1d=_cache(128 * _KIB, "TRM of C1-Ultra: 128 KiB"),
+        l2=_cache(2 * _MIB, "TRM of C1-Ultra: 2 or 3 MiB, private; 2 taken"),
+        issue_width=10,
+        vector_pipes=6,
+        mca_cpu="neoverse-v2",
+        source="The successor of cortex-x925, whose widths are taken; features as LLVM has them, without SME",
     ),
     _core(
         name="neoverse-n1",
@@ -418,6 +525,42 @@ _CORES = (
         vector_pipes=4,
         mca_cpu="neoverse-v2",
         source="TRM 102375; SOG: dispatches eight MOPs a cycle; vector pipes V0 to V3",
+    ),
+    _core(
+        name="neoverse-n3",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 107997: 32 or 64 KiB; 64 taken"),
+        l2=_cache(_MIB, "TRM 107997: 128 KiB to 2 MiB, private; 1 MiB taken"),
+        issue_width=5,
+        vector_pipes=2,
+        mca_cpu="neoverse-n2",
+        source="TRM 107997; SOG: vector pipes V0 and V1; widths of neoverse-n2 are taken",
+    ),
+    _core(
+        name="neoverse-v3",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 107734: 64 KiB"),
+        l2=_cache(2 * _MIB, "TRM 107734: 1 to 3 MiB, private; 2 taken"),
+        issue_width=10,
+        vector_pipes=4,
+        mca_cpu="neoverse-v2",
+        source="TRM 107734; SOG: vector pipes V0 to V3. Sibling of cortex-x4, whose width is taken",
+    ),
+    *(
+        _core(
+            name=f"apple-m{generation}",
+            features=_APPLE_M1 if generation == 1 else _APPLE_M2,
+            l1d=_cache(128 * _KIB, "Apple's sysctl hw.perflevel0.l1dcachesize"),
+            l2=_cache(
+                l2 * _MIB, "a quarter of what sysctl hw.perflevel0.l2cachesize says of a cluster of four"
+            ),
+            issue_width=8,
+            vector_pipes=4,
+            mca_cpu="neoverse-v2",
+            source="Measurements of Firestorm, the big core of M1, by others (dougallj.github.io/applecpu): eight "
+            "instructions a cycle, four vector pipes. Features as LLVM has them, without SME",
+        )
+        for generation, l2 in ((1, 3), (2, 4), (3, 4), (4, 4))
     ),
 )
 

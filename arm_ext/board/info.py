@@ -52,25 +52,45 @@ _HWCAP2 = {
     43: "mops",
 }
 
-# Part numbers of MIDR_EL1 (each core's Technical Reference Manual) for the implementer Arm.
-ARM = 0x41
-ARM_PARTS = {
-    0xD03: "cortex-a53",
-    0xD05: "cortex-a55",
-    0xD07: "cortex-a57",
-    0xD08: "cortex-a72",
-    0xD09: "cortex-a73",
-    0xD0B: "cortex-a76",
-    0xD0C: "neoverse-n1",
-    0xD40: "neoverse-v1",
-    0xD41: "cortex-a78",
-    0xD44: "cortex-x1",
-    0xD46: "cortex-a510",
-    0xD47: "cortex-a710",
-    0xD48: "cortex-x2",
-    0xD49: "neoverse-n2",
-    0xD4E: "cortex-x3",
-    0xD4F: "neoverse-v2",
+_ARM, _APPLE = 0x41, 0x61
+
+# (implementer, part number) of MIDR_EL1: each core's Technical Reference Manual; of Apple's cores Linux,
+# arch/arm64/include/asm/cputype.h, which has those of M1 and M2.
+PARTS = {
+    (_ARM, 0xD03): "cortex-a53",
+    (_ARM, 0xD05): "cortex-a55",
+    (_ARM, 0xD07): "cortex-a57",
+    (_ARM, 0xD08): "cortex-a72",
+    (_ARM, 0xD09): "cortex-a73",
+    (_ARM, 0xD0B): "cortex-a76",
+    (_ARM, 0xD0C): "neoverse-n1",
+    (_ARM, 0xD40): "neoverse-v1",
+    (_ARM, 0xD41): "cortex-a78",
+    (_ARM, 0xD44): "cortex-x1",
+    (_ARM, 0xD46): "cortex-a510",
+    (_ARM, 0xD47): "cortex-a710",
+    (_ARM, 0xD48): "cortex-x2",
+    (_ARM, 0xD49): "neoverse-n2",
+    (_ARM, 0xD4D): "cortex-a715",
+    (_ARM, 0xD4E): "cortex-x3",
+    (_ARM, 0xD4F): "neoverse-v2",
+    (_ARM, 0xD80): "cortex-a520",
+    (_ARM, 0xD81): "cortex-a720",
+    (_ARM, 0xD82): "cortex-x4",
+    (_ARM, 0xD84): "neoverse-v3",
+    (_ARM, 0xD85): "cortex-x925",
+    (_ARM, 0xD87): "cortex-a725",
+    (_ARM, 0xD8A): "c1-nano",
+    (_ARM, 0xD8B): "c1-pro",
+    (_ARM, 0xD8C): "c1-ultra",
+    (_ARM, 0xD8E): "neoverse-n3",
+    (_ARM, 0xD90): "c1-premium",
+    (_APPLE, 0x023): "apple-m1",
+    (_APPLE, 0x025): "apple-m1",
+    (_APPLE, 0x029): "apple-m1",
+    (_APPLE, 0x033): "apple-m2",
+    (_APPLE, 0x035): "apple-m2",
+    (_APPLE, 0x039): "apple-m2",
 }
 
 _PRESENT = re.compile(r'"([^"]+)": T\.bool\(True\)')
@@ -129,6 +149,4 @@ def _bits(word: int, names: dict[int, str]) -> frozenset[str]:
 def core_name(midr: int) -> str:
     """Return a core's name by its register MIDR_EL1, or the register's value."""
     # MIDR_EL1: implementer in bits 31:24, part number in bits 15:4 (Arm ARM, D17.2.100).
-    implementer, part = midr >> 24 & 0xFF, midr >> 4 & 0xFFF
-    known = ARM_PARTS.get(part) if implementer == ARM else None
-    return known or f"MIDR {midr:#x}"
+    return PARTS.get((midr >> 24 & 0xFF, midr >> 4 & 0xFFF), f"MIDR {midr:#x}")

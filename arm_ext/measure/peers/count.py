@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.board.info import ARM, ARM_PARTS
+from arm_ext.board.info import PARTS
 from arm_ext.board.virtual import counting_to, emulator
 from arm_ext.common.errors import ModelError
 from arm_ext.common.trace import Images, TraceDump, TranslationBlock
@@ -38,8 +38,8 @@ CPU revision\t: 0
 """
 # XNNPACK's cpuinfo treats revision r0 of the Cortex-A55 as a core without dotprod; r2 is in the boards sold.
 _VARIANTS = {"cortex-a55": 2}
-# The core that QEMU emulates for the family "generic-dotprod".
-_STAND_INS = {"generic-dotprod": "cortex-a76"}
+# The core that QEMU emulates for the family "generic-dotprod", and the last one of Apple's whose part number is known.
+_STAND_INS = {"generic-dotprod": "cortex-a76", "apple-m3": "apple-m2", "apple-m4": "apple-m2"}
 
 Part = Literal["inference", "start"]
 """Part of a peer's work that is counted: one warm inference, or all from opening the model to its first outputs."""
@@ -156,8 +156,8 @@ def _cpuinfo(core: str) -> str:
     its own for single cores. What instructions there are both ask the emulator (AT_HWCAP).
     """
     name = _STAND_INS.get(core, core)
-    part = next(part for part, known in ARM_PARTS.items() if known == name)
-    return _CPUINFO.format(implementer=ARM, variant=_VARIANTS.get(name, 0), part=part)
+    implementer, part = next(number for number, known in PARTS.items() if known == name)
+    return _CPUINFO.format(implementer=implementer, variant=_VARIANTS.get(name, 0), part=part)
 
 
 def fetch(peer: Peer) -> Guest:
