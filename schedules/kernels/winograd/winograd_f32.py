@@ -14,8 +14,9 @@ Rounding errors of random signs are a small part of this bound: with normally di
 4e-6 of the maximum |output| for up to 512 channels, while the error of the implicit GEMM is below 2.5e-6.
 
 Transformed weights are 16 / 9 or 4 times larger; if they exceed L2 they are read from memory, which `estimate`
-includes. The choice depends on cycles, not on the size of weights. MiB of weights, and millions of cycles estimated for
-Neoverse N2 (in parentheses those of reading more weights), of the layers of ResNet-50:
+includes; four threads wait for them as long as one, so that the choice counts them more (`SHARED`): F(2 x 2, 3 x 3) for
+the last layers below. MiB of weights, and millions of cycles estimated for Neoverse N2 (in parentheses those of reading
+more weights), of the layers of ResNet-50:
 
                     implicit GEMM      F(2 x 2, 3 x 3)      F(4 x 4, 3 x 3)
     56, 64 to 64     0.14   14.5        0.25   7.0           0.56   4.2
@@ -57,6 +58,11 @@ NAME = "winograd_f32"
 OUTPUTS = (4, 2)
 """m of the transforms worth considering."""
 
+SHARED = 1.5
+"""Cycles of reading more weights from memory that count beside those of the estimate, per cycle: memory gives four
+threads no more bytes than one. The mean of compute c and traffic t over one thread, c + t, and over four, c / 4 + t, as
+multiples of what a quarter of the work takes, is c + 2.5 t."""
+
 MOST_NUMBERS = 2
 """Most bytes that the intermediate numbers of a block may take, in multiples of data and result, which are alive at
 the same time."""
@@ -87,10 +93,18 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return the candidate with the fewest instructions among those whose estimate ties with the lowest."""
+    """Return the candidate with the fewest instructions among those that tie with the lowest cycles.
+
+    These are the mean of one thread and of four, see `SHARED`.
+    """
+
+    def cycles(params: Params) -> float:
+        more = fetch_cycles(0, _more_weights(WinogradPlan(workload, params), core))
+        return estimate(workload, params, core) + SHARED * more
+
     return cheapest_by(
         candidates(workload, core),
-        lambda params: estimate(workload, params, core),
+        cycles,
         lambda params: instructions(workload, params),
         panel_selection.MODEL_ERROR,
     )
@@ -151,13 +165,17 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         max(all_ / core.issue_width, vector / core.vector_pipes) for all_, vector in _transforms(cut)
     )
     each = cut.products * np.dtype(np.float32).itemsize
-    weights = cut.channels * cut.columns * each
-    # Transformed weights are 1.8 or 4 times as many as the kernel's own.
-    more = (1 - TAPS**2 / cut.products) * weights if weights > core.l2.size else 0
     # Transformed data and products are written and read again, from L2 if L1 does not hold those of a block.
     between = (cut.channels + cut.columns) * each
     kept = min(cut.params.block, cut.tiles) * between <= core.l1d.size
-    return total + fetch_cycles(0 if kept else 2 * cut.tiles * between, more)
+    return total + fetch_cycles(0 if kept else 2 * cut.tiles * between, _more_weights(cut, core))
+
+
+def _more_weights(cut: WinogradPlan, core: Core) -> float:
+    """Return the bytes of weights that are read from memory beside those of the kernel before its transform."""
+    weights = cut.channels * cut.columns * cut.products * np.dtype(np.float32).itemsize
+    # Transformed weights are 1.8 or 4 times as many as the kernel's own.
+    return (1 - TAPS**2 / cut.products) * weights if weights > core.l2.size else 0.0
 
 
 def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:

@@ -150,6 +150,13 @@ def test_weights_that_leave_the_cache_are_read_at_the_pace_of_memory(outputs: in
     assert apart == pytest.approx(more)
 
 
+@pytest.mark.parametrize(("side", "channels", "outputs"), [(28, 128, 4), (14, 256, 4), (7, 512, 2)])
+def test_weights_that_threads_wait_for_count_more(side: int, channels: int, outputs: int):
+    """Of ResNet-50's last layers F(4 x 4, 3 x 3) reads 36 MiB, for fewer cycles on one thread and more on four."""
+    workload = conv2d((1, side, side, channels), channels, (3, 3), padding=(1, 1, 1, 1))
+    assert winograd_f32.default(workload, CORE).outputs == outputs
+
+
 def test_not_chosen_where_tiles_are_mostly_border():
     choice = select(same((1, 1, 1, 64), 64), CORE)
     assert isinstance(choice, Choice)
