@@ -458,10 +458,10 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 102807: 64 KiB"),
         l2=_cache(2 * _MIB, "TRM 102807: 2 or 3 MiB, private; 2 taken"),
         issue_width=10,
-        vector_pipes=6,
+        vector_pipes=4,
         mca_cpu="neoverse-v2",
-        source="TRM 102807; SOG: dispatches ten MOPs a cycle; vector pipes V0 to V5, of which llvm-mca's model has "
-        "four",
+        source="TRM 102807; SOG: dispatches ten MOPs a cycle. Of its vector pipes V0 to V5 four are counted, as "
+        "llvm-mca's model has",
     ),
     _core(
         name="c1-premium",
@@ -480,9 +480,9 @@ _CORES = (
         l1d=_cache(128 * _KIB, "TRM of C1-Ultra: 128 KiB"),
         l2=_cache(2 * _MIB, "TRM of C1-Ultra: 2 or 3 MiB, private; 2 taken"),
         issue_width=10,
-        vector_pipes=6,
+        vector_pipes=4,
         mca_cpu="neoverse-v2",
-        source="The successor of cortex-x925, whose widths are taken; features as LLVM has them, without SME",
+        source="The successor of cortex-x925, whose figures are taken; features as LLVM has them, without SME",
     ),
     _core(
         name="neoverse-n1",

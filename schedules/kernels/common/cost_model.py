@@ -132,19 +132,23 @@ def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
 
 
 def rereading_cycles(size: float, times: int, kept: float, core: Core) -> float:
-    """Return the cycles of waiting for L2 when data is read again that is no longer in L1.
+    """Return the cycles of waiting when data is read again that is no longer in L1, or not even in L2.
 
-    All of it is still in L1 if the bytes `kept` are at most `KEPT` of L1, none of it if they are at least `LOST`;
-    in between, the share is interpolated.
+    All of it is still in a cache if the bytes `kept` are at most `KEPT` of the cache, none of it if they are at least
+    `LOST`; in between, the share is interpolated.
 
     Args:
         size: Bytes that are read again.
         times: How often they are read again.
         kept: Bytes that are read between two reads of the same byte, the data itself included.
-        core: Core whose L1 is modelled.
+        core: Core whose caches are modelled.
     """
-    lost = min(1.0, max(0.0, (kept / core.l1d.size - KEPT) / (LOST - KEPT)))
-    return WAITED_FOR * lost * size * times / L2_BYTES_PER_CYCLE
+    again = size * times
+    return WAITED_FOR * fetch_cycles(again * _lost(kept, core.l1d.size), again * _lost(kept, core.l2.size))
+
+
+def _lost(kept: float, cache: int) -> float:
+    return min(1.0, max(0.0, (kept / cache - KEPT) / (LOST - KEPT)))
 
 
 Option = TypeVar("Option")

@@ -19,7 +19,7 @@ from schedules.intrinsics import sve
 from schedules.intrinsics.opaque import opaques
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import Cost
+from schedules.kernels.common.cost_model import TIE, Cost
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.gemm import k_blocking
 from schedules.kernels.gemm.by_panels import (
@@ -174,6 +174,21 @@ class _Gemm(ByPanels[Params]):
 
     unit: _Float32
 
+    def default(self, workload: Workload, core: Core) -> Params:
+        """Return the default of products whose tasks do not sum k in blocks, or with blocks where that pays."""
+        params = self._whole(workload, core)
+        product, *others = self.products(workload)
+        found = None if others else k_blocking.usual(self.unit.cut(product, params), params.parallel, core)
+        if found is None:
+            return params
+        blocks, rows, panels = found
+        blocked = replace(params, k_blocks=blocks, row_block=rows, panels=panels)
+        gain = self.estimate(workload, params, core) / self.estimate(workload, blocked, core)
+        return blocked if gain > 1 + TIE else params
+
+    def _whole(self, workload: Workload, core: Core) -> Params:
+        return super().default(workload, core)
+
     def estimate(self, workload: Workload, params: Params, core: Core) -> float:
         if params.k_blocks == 1:
             return super().estimate(workload, params, core)
@@ -217,7 +232,7 @@ class _Gemm(ByPanels[Params]):
 
 @lru_cache(maxsize=16)
 def _default(kernel: _Gemm, workload: Workload, core: Core) -> Params:
-    return kernel.default(workload, core)
+    return kernel._whole(workload, core)
 
 
 UNIT = _Float32()

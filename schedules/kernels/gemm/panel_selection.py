@@ -20,7 +20,7 @@ the model leaves out."""
 ROW_OVERHEAD = 6
 """Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
 
-FINER = (2, 4, 8)
+FINER = (2, 4, 8, 16, 32)
 """Multiples of the number of row blocks that L2 and threads need, for which L1 may hold the data."""
 
 Option = TypeVar("Option", bound=Any)
@@ -56,7 +56,9 @@ def blocked(
 
 
 def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
-    """Return the cycles of waiting for L2: a block's rows are read for each panel, all panels for each block.
+    """Return the cycles of waiting: a block's rows are read, and its results written, for each panel.
+
+    All panels are read for each block.
 
     Args:
         cut: The tiling, with its block of rows.
@@ -66,11 +68,15 @@ def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
     """
     size, groups = np.dtype(dtype).itemsize, cut.product.groups
     rows = data / groups * size
-    block = rows * min(1.0, cut.row_block / cut.rows)
+    share = min(1.0, cut.row_block / cut.rows)
     panel = cut.product.rows.depth * size * cut.width
     weights = cut.product.rows.depth * size * cut.padded_columns
-    by_panel = rereading_cycles(rows, cut.panels - 1, block + panel, core)
-    return (by_panel + rereading_cycles(weights, cut.blocks - 1, weights + block, core)) * groups
+    # Of a row, the next panel writes to the line in which the one before it has ended.
+    shared = cut.rows * core.l1d.line if cut.width * size % core.l1d.line else 0
+    written = cut.rows * cut.width * size + shared
+    kept = share * (rows + written) + panel
+    by_panel = rereading_cycles(rows + shared, cut.panels - 1, kept, core)
+    return (by_panel + rereading_cycles(weights, cut.blocks - 1, weights + share * rows, core)) * groups
 
 
 def rows_in_l2(product: GemmProduct, tile_rows: int, dtype: str, core: Core) -> int:

@@ -6,6 +6,7 @@ from schedules.kernels.common.cost_model import (
     KEPT,
     L2_BYTES_PER_CYCLE,
     LOST,
+    MEMORY_BYTES_PER_CYCLE,
     WAITED_FOR,
     Cost,
     arithmetic,
@@ -26,11 +27,13 @@ def test_cycles_are_those_of_the_slower_of_dispatch_and_vector_pipes():
     assert (scalar(10) + arithmetic(10) * 3).cycles(N2) == 30 / 2
 
 
-def test_what_is_fetched_again_is_waited_for_as_far_as_l1_has_lost_it():
+def test_what_is_fetched_again_is_waited_for_as_far_as_caches_have_lost_it():
     assert rereading_cycles(3200, 2, KEPT * N2.l1d.size, N2) == 0
     lost = rereading_cycles(3200, 2, LOST * N2.l1d.size, N2)
     assert lost == WAITED_FOR * 6400 / L2_BYTES_PER_CYCLE
     assert rereading_cycles(3200, 2, (KEPT + LOST) / 2 * N2.l1d.size, N2) == pytest.approx(lost / 2)
+    memory = WAITED_FOR * 6400 / MEMORY_BYTES_PER_CYCLE
+    assert rereading_cycles(3200, 2, LOST * N2.l2.size, N2) == lost + memory
     assert (scalar(10) + Cost(fetching=3.0)).cycles(N2) == 10 / 5 + 3
 
 

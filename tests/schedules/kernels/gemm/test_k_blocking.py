@@ -71,3 +71,27 @@ def test_loops_over_a_block_of_k_have_no_stack_access(name: str):
     # Of the first block of k, of those in the middle, and of the last.
     assert len(whole) == 3
     assert not [line for loop in whole for line in loop if "[sp" in line]
+
+
+@pytest.mark.parametrize("name", ["cortex-a55", "neoverse-n2"])
+def test_blocks_are_taken_without_tuning_where_a_panel_is_as_large_as_the_cache(name: str):
+    core = CORES[name]
+    workload = linear(128, 256, 1024, ("bias",))
+    params = gemm_f32.default(workload, core)
+    assert params.k_blocks > 1
+    column = 4 * params.vectors * 4
+    assert Depth(((0, 1024),), params.k_blocks).longest * column <= core.l1d.size // 8
+    panels = -(-256 // (4 * params.vectors))
+    assert -(-128 // params.row_block) * -(-panels // params.panels) >= 8  # tasks
+    inner = loops(assembly(gemm_f32.build(workload, params), {**BASELINE, "mcpu": name}))
+    products = [loop for loop in inner if sum("fmla" in line for line in loop) >= 4 * params.vectors]
+    assert products
+    assert not [line for loop in products for line in loop if "[sp" in line]
+    assert gemm_f32.default(linear(128, 1024, 256, ("bias",)), CORES["neoverse-n2"]).k_blocks == 1
+
+
+def test_results_of_a_block_of_rows_stay_in_the_cache_while_panels_complete_their_lines():
+    """Of 12,544 rows of 96 columns, each panel of 12 writes to lines that the one before it has begun."""
+    core = CORES["neoverse-n2"]
+    params = gemm_f32.default(linear(12544, 96, 16, ("bias",)), core)
+    assert params.row_block * 96 * 4 <= 2 * core.l1d.size
