@@ -54,6 +54,9 @@ THREADS = (1, 2, 4)
 MOST_THREADS = 64
 
 _TAKEN = IMPORT | {"precision", "winograd", "without", "inputs", "state", "state_init", "tuned"}
+_NAMES = {"shapes": "shape", "values": "value", "plugins": "plugin", "without": "without-kernel"}
+"""Options whose names on the command line are others."""
+
 _OF_COMPILERS = ("arm-ext", "TVM", "LLVM", "Zig")
 
 
@@ -168,11 +171,10 @@ def _checked(threads: Sequence[int]) -> tuple[int, ...]:
 def _programs(model: AnyPackage, options: Options, levels: Sequence[Level], folder: Path) -> list[Program]:
     """Return the program of each level: the package given, or one that is compiled."""
     if _is_package(model):
+        usual = Options()
+        changed = [name for name in sorted(_TAKEN) if getattr(options, name) != getattr(usual, name)]
         refuse_compiled(
-            {
-                f"--{name.replace('_', '-')}": getattr(options, name)
-                for name in ("shapes", "values", "plugins", "preprocess", "quantize", "tuned", "inputs")
-            }
+            {f"--{_NAMES.get(name, name.replace('_', '-'))}": name != "trust" for name in changed}
         )
         given = package_of(model)
         return [Program(level, given) for level in levels]
@@ -286,7 +288,8 @@ class Matrix:
             if run.outcome != "differs":
                 return run
             program = levels[run.level]
-            alone = run.threads != self.threads[0] and not self.found[run.level, self.threads[0]].fault
+            single = self.found.get((run.level, self.threads[0]))
+            alone = run.threads != self.threads[0] and single is not None and not single.fault
             against = program if alone else right
             if against is None:
                 return run
@@ -459,6 +462,8 @@ class Layers:
         level = program.level
         so = self.folder / f"{level.name}.so"
         keys = self._revealed(level, so)
+        if not keys:
+            return []
         with _board(program.known, level, threads) as board:
             values = board.load(so).run(program.known.selftest().inputs)
         return list(zip(keys, values, strict=True))

@@ -16,8 +16,8 @@ from relay_passes.programs.merge_modules import MAIN
 def revealed(lowered: PhaseResult) -> tuple[PhaseResult, tuple[CallSite, ...]]:
     """Return a lowered model that returns the results of its kernel calls in place of its outputs, and these calls.
 
-    The kernels are the same; where they write is not. Calls in branches and loops, and calls with several results, are
-    left out.
+    The kernels are the same; where they write is not. Calls with several results are left out. A model with branches or
+    loops is returned as it is, without calls.
 
     Args:
         lowered: Result of the phase `lower`.
@@ -26,6 +26,8 @@ def revealed(lowered: PhaseResult) -> tuple[PhaseResult, tuple[CallSite, ...]]:
     main = mod[MAIN]
     calls = [binding for binding in bindings_of(main) if name_of(binding.value) == CALL_TIR]
     sites = [site for site in lowered.calls if not site.function]
+    if len(sites) != len(calls):
+        return lowered, ()
     shown = [
         (call.var, site)
         for call, site in zip(calls, sites, strict=True)

@@ -18,6 +18,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.report.certificate import Certificate
 from arm_ext.target.levels import chosen, levels
 from tests.arm_ext import npu_models
+from tests.arm_ext.frontends.onnx import control_models
 
 # Negates the weights of linear layers where vectors have 256 bits.
 BROKEN = """
@@ -143,7 +144,8 @@ WRONG = {
     "no threads": (["--threads", "0"], "--threads 0: expected numbers from 1 to 64"),
     "many threads": (["--threads", "1000"], "--threads 1000: expected numbers from 1 to 64"),
     "words": (["--threads", "all"], "--threads all: expected numbers such as 1,2,4"),
-    "option of a model": (["--shape", "x=1,2"], "--shape"),
+    "shape": (["--shape", "x=1,2"], "--shape: a package is already compiled"),
+    "precision": (["--precision", "fp16"], "--precision: a package is already compiled"),
 }
 
 
@@ -159,3 +161,11 @@ def test_a_level_without_binary16_is_not_run(tmp_path: Path):
     onnx.save(npu_models.mixed(), model)
     with pytest.raises(UsageError, match="it lacks fullfp16, which precision fp16 needs"):
         arm_ext.certify(model, targets=("armv8-a",), precision="fp16")
+
+
+def test_layers_of_a_model_with_a_branch_are_not_looked_for(tmp_path: Path):
+    model, plugin = tmp_path / "model.onnx", tmp_path / "broken.py"
+    onnx.save(control_models.early_exit(), model)
+    plugin.write_text(BROKEN.replace("arm.linear_s8", "arm.linear").replace("gemm_s8_mmla", "gemm_f32"))
+    (wrong,) = arm_ext.certify(model, targets=("sve-256",), threads=(1,), plugins=[plugin]).runs
+    assert (wrong.outcome, wrong.layer) == ("differs", "")
