@@ -55,8 +55,8 @@ class CertifiedRun(ClosedJsonRecord):
 class Certificate(ClosedJsonRecord):
     """What a model computes on each level, with the hash of all of it."""
 
-    schema_version: Literal[1] = 1
-    kind: Literal["certificate"] = "certificate"
+    schema_version: Literal[1] = Field(default=1, description="Version of this form.")
+    kind: Literal["certificate"] = Field(default="certificate", description="What the document is.")
     model: str = Field(description="Name of the model.")
     versions: dict[str, str] = Field(description="Program → version, of those that compiled and emulated.")
     samples: int = Field(
@@ -67,10 +67,12 @@ class Certificate(ClosedJsonRecord):
     reference: str = Field(
         description="Level whose outputs on one thread are the reference; empty if none is right."
     )
-    levels: tuple[CertifiedLevel, ...]
-    runs: tuple[CertifiedRun, ...]
-    proves: str = PROVES
-    proves_not: str = PROVES_NOT
+    levels: tuple[CertifiedLevel, ...] = Field(
+        description="The levels, in the order in which they were asked for."
+    )
+    runs: tuple[CertifiedRun, ...] = Field(description="A run for each level and number of threads.")
+    proves: str = Field(default=PROVES, description="What the runs show.")
+    proves_not: str = Field(default=PROVES_NOT, description="What they do not show.")
     sha256: str = Field(default="", description="SHA-256 of this document without this field.")
 
     def signed(self) -> Self:

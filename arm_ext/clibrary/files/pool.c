@@ -95,7 +95,10 @@ static void work(@name@_threads *threads, size_t thread)
 {
     size_t untaken = seen(&threads->untaken);
     while (untaken != 0) {
-        __atomic_store_n(&threads->untaken, untaken - 1, __ATOMIC_SEQ_CST);
+        if (!__atomic_compare_exchange_n(&threads->untaken, &untaken, untaken - 1, 0, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST)) {
+            continue;
+        }
         threads->task(threads->context, threads->tasks - untaken, thread);
         if (__atomic_sub_fetch(&threads->unfinished, 1, __ATOMIC_SEQ_CST) == 0) {
             wake(threads);

@@ -3,6 +3,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,16 @@ def test_other_bits_on_several_threads_differ(package: Path):
     single, several = matrix.runs()
     assert (single.outcome, several.outcome) == ("equal", "differs")
     assert several.reason == "y is not what one thread computes"
+
+
+def test_a_level_that_the_emulator_lacks_is_not_run(package: Path):
+    level = replace(chosen(["dotprod"])[0], name="none", cpu="cortex-z99")
+    matrix = Matrix([Program(level, arm_ext.load_package(package))], (1,), [])
+    matrix.run()
+    (run,) = matrix.runs()
+    assert run.outcome == "not run"
+    assert "has no CPU 'cortex-z99'" in run.reason
+    assert not matrix.certificate((run,)).holds
 
 
 def test_a_program_that_dies_fails(package: Path, tmp_path: Path):

@@ -110,7 +110,7 @@ def test_layers_are_bound_by_what_they_were_made_for(tmp_path: Path) -> None:
 
 def test_the_critical_path_is_of_each_calls_busiest_thread(tmp_path: Path) -> None:
     """A product that is divided among threads, and one that is too small to be."""
-    shapes = {"w": (128, 512), "v": (512, 8)}
+    shapes = {"w": (128, 64), "v": (64, 4)}
     graph = helper.make_graph(
         [
             helper.make_node("MatMul", ["x", "w"], ["a"], "large"),
@@ -118,7 +118,7 @@ def test_the_critical_path_is_of_each_calls_busiest_thread(tmp_path: Path) -> No
         ],
         "g",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [64, 128])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [64, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [64, 4])],
         [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in shapes.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -21,6 +21,9 @@ from arm_ext.target.toolchain import zig
 HERE = Path(__file__).parent
 # Five regions of `npu_models.mixed`, with the CPU between them.
 MIXED = arm_ext.NpuOptions("ethos-u65-256", npu_ops=("conv2d", "linear", "softmax"))
+_SECONDS = 300
+"""Time limit of a program, which threads that wait for each other would not end."""
+
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
@@ -105,6 +108,8 @@ def run(program: Path, cpu: str = "cortex-a76") -> str:
 
 
 def _run(command: Sequence[str | Path]) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
     assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -66,7 +66,7 @@ def test_a_literal_is_the_text(tmp_path: Path) -> None:
 def test_words_of_sources_are_those_of_c() -> None:
     words = words_of_sources()
     assert {"instance", "overlap", "memory", "weights_bytes"} <= words
-    assert not {"elif", "endfor", "loop", "upper", "generated"} & words
+    assert not {"endfor", "loop", "upper", "generated"} & words
 
 
 def test_a_template_needs_all_its_facts() -> None:
