@@ -172,12 +172,15 @@ def _programs(model: AnyPackage, options: Options, levels: Sequence[Level], fold
     """Return the program of each level: the package given, or one that is compiled."""
     if _is_package(model):
         usual = Options()
-        changed = [name for name in sorted(_TAKEN) if getattr(options, name) != getattr(usual, name)]
+        given = {name: getattr(options, name) for name in sorted(_TAKEN - {"trust"})}
         refuse_compiled(
-            {f"--{_NAMES.get(name, name.replace('_', '-'))}": name != "trust" for name in changed}
+            {
+                f"--{_NAMES.get(name, name.replace('_', '-'))}": value and value != getattr(usual, name)
+                for name, value in given.items()
+            }
         )
-        given = package_of(model)
-        return [Program(level, given) for level in levels]
+        package = package_of(model)
+        return [Program(level, package) for level in levels]
     found: dict[tuple[str, str | None], Program] = {}
     for level in levels:
         key = level.target, level.mattr
