@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.certify`: runs a model on every instruction-set level and number of threads, and compares the numbers."""
 
-import hashlib
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.arguments import refuse_compiled
@@ -20,7 +18,7 @@ from arm_ext.api.model_source import PRECISION_FEATURE, Source
 from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import with_plugins
-from arm_ext.api.run import OutputCheck, checked, checked_steps, stepped_outputs
+from arm_ext.api.run import OutputCheck, checked, checked_steps, compared, stepped_outputs
 from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.board import Board, LoadedModel, open_board
 from arm_ext.board.foreign import warn_of_foreign
@@ -33,6 +31,7 @@ from arm_ext.common.version import versions
 from arm_ext.frontends.load import prepared
 from arm_ext.package import AnyPackage, Package, package_of
 from arm_ext.package.manifest import Check
+from arm_ext.pipeline import fingerprint
 from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs
@@ -55,7 +54,7 @@ MOST_THREADS = 64
 
 _TAKEN = IMPORT | {"precision", "winograd", "without", "inputs", "state", "state_init", "tuned"}
 _NAMES = {"shapes": "shape", "values": "value", "plugins": "plugin", "without": "without-kernel"}
-"""Options whose names on the command line are others."""
+"""Option of the API → its name on the command line, where the two differ."""
 
 _OF_COMPILERS = ("arm-ext", "TVM", "LLVM", "Zig")
 
@@ -75,7 +74,7 @@ class Computed:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the outputs."""
-        return _digest(self.outputs.values())
+        return fingerprint.arrays(self.outputs.values())
 
     @property
     def fault(self) -> str:
@@ -200,7 +199,7 @@ def _compiled(model: AnyPackage, options: Options, level: Level, output: Path) -
 
 @dataclass(frozen=True)
 class Sample:
-    """An input of the model beside the self-test's: its name in messages, and its values in the model's order."""
+    """A sample of --data: the sample's name in messages, and the model's inputs in the model's order."""
 
     name: str
     values: list[Array]
@@ -220,14 +219,14 @@ def _samples(package: Package, data: str | Path | None) -> list[Sample]:
 
 @dataclass
 class Matrix:
-    """All runs of all programs: every level with every number of threads."""
+    """The runs of all programs on all numbers of threads, and the comparison of their outputs."""
 
     programs: Sequence[Program]
     threads: Sequence[int]
     samples: Sequence[Sample]
 
     def __post_init__(self) -> None:
-        """Begin without results."""
+        """Create the empty tables of outputs and of faults."""
         self.found: dict[tuple[str, int], Computed] = {}
         self.faults: dict[tuple[str, int], tuple[Outcome, str]] = {}
 
@@ -261,7 +260,7 @@ class Matrix:
         return next(((level, found) for level, found in firsts if not found.fault), None)
 
     def runs(self) -> tuple[CertifiedRun, ...]:
-        """Return what became of each run, in order."""
+        """Return the outcome of each run, by level and number of threads."""
         return tuple(self._run(program, number) for program in self.programs for number in self.threads)
 
     def _run(self, program: Program, number: int) -> CertifiedRun:
@@ -275,7 +274,7 @@ class Matrix:
         if not reason and found.digest != single.digest:
             reason = f"{_first(found, single)} is not what one thread computes"
         if not reason and self.reference is not None and found.digest != self.reference[1].digest:
-            difference, reason = _distance(found, *self.reference, program.known.manifest.check)
+            difference, reason = _distance(found, *self.reference, program.known)
         equal = self.reference is not None and found.digest == self.reference[1].digest
         outcome: Outcome = "differs" if reason else "equal" if equal else "close"
         return CertifiedRun(
@@ -283,7 +282,7 @@ class Matrix:
         )
 
     def with_layers(self, runs: Sequence[CertifiedRun], layers: "Layers") -> tuple[CertifiedRun, ...]:
-        """Return the runs, those that differ with the first layer that does."""
+        """Return the runs; a run that differs names the first layer that differs."""
         levels = {program.level.name: program for program in self.programs}
         right = None if self.reference is None else levels[self.reference[0]]
 
@@ -313,7 +312,7 @@ class Matrix:
             model=held.manifest.model.name,
             versions={name: known[name] for name in _OF_COMPILERS} | {"QEMU": _emulator_version()},
             samples=len(tests) + steps + len(self.samples),
-            inputs_sha256=_digest(inputs),
+            inputs_sha256=fingerprint.arrays(inputs),
             outputs_sha256="" if self.reference is None else self.reference[1].digest,
             reference="" if self.reference is None else self.reference[0],
             levels=tuple(map(_level, self.programs)),
@@ -386,27 +385,14 @@ def _first(found: Computed, other: Computed) -> str:
     )
 
 
-def _distance(found: Computed, level: str, reference: Computed, check: Check) -> tuple[float, str]:
-    """Return the largest difference of an output to the reference's, and which is out of bounds, if one is."""
-    largest, reason = 0.0, ""
-    for name, value in found.outputs.items():
-        gap = distance(value, reference.outputs[name])
-        largest = max(largest, gap.relative)
-        if not reason and not _within(gap.relative, gap.differing, value, check):
-            reason = f"{name} is {gap.relative:.2g} from that of {level}"
-    return largest, reason
-
-
-def _within(relative: float, differing: float, value: Array, check: Check) -> bool:
-    return relative <= check.relative_bound if value.dtype.kind == "f" else differing <= check.differing
-
-
-def _digest(arrays: Iterable[Array]) -> str:
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(f"{array.dtype}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+def _distance(found: Computed, level: str, reference: Computed, package: Package) -> tuple[float, str]:
+    """Return the largest difference of an output to the reference's, and which output is out of bounds, if one is."""
+    checks = [
+        compared(package, name, value, reference.outputs[name]) for name, value in found.outputs.items()
+    ]
+    wrong = next((check for check in checks if not check.passed), None)
+    reason = "" if wrong is None else f"{wrong.name} is {wrong.expected.relative:.2g} from that of {level}"
+    return max(check.expected.relative for check in checks), reason
 
 
 def _emulator_version() -> str:
@@ -422,11 +408,13 @@ class Layers:
         model: The model.
         options: Options by which it is compiled.
         folder: Folder for programs that return the results of all layers.
+        built: Level → the keys of the results that the level's program in the folder returns.
     """
 
     model: AnyPackage
     options: Options
     folder: Path
+    built: "dict[str, list[tuple[str, tuple[str, ...], str]]]" = field(default_factory=dict)
 
     def first(self, program: Program, threads: int, against: Program, *, exact: bool) -> str:
         """Return the first layer of a program that differs; "" if none does, or if no layers can be compared.
@@ -464,7 +452,9 @@ class Layers:
         """Return the results of all kernel calls: (layer, source nodes, type), value."""
         level = program.level
         so = self.folder / f"{level.name}.so"
-        keys = self._revealed(level, so)
+        if level.name not in self.built:
+            self.built[level.name] = self._revealed(level, so)
+        keys = self.built[level.name]
         if not keys:
             return []
         with _board(program.known, level, threads) as board:

@@ -299,7 +299,7 @@ def checked(
     nothing: list[npt.NDArray[Any] | None] = [None] * len(selftest.expected)
     references = zip(selftest.expected, selftest.source or nothing, selftest.floats or nothing, strict=True)
     return tuple(
-        _compared(package, name, value, *of_output)
+        compared(package, name, value, *of_output)
         for (name, value), of_output in zip(outputs, references, strict=True)
     )
 
@@ -319,15 +319,13 @@ def checked_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays])
     """Compare each output of `step` with the self-test, with all steps stacked in one array."""
     what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
     return tuple(
-        _compared(
-            package, f"{name} {what}", *(np.stack([step[k] for step in of]) for of in (steps, expected))
-        )
+        compared(package, f"{name} {what}", *(np.stack([step[k] for step in of]) for of in (steps, expected)))
         for k, name in enumerate(returned_by_step(package))
         if steps
     )
 
 
-def _compared(
+def compared(
     package: Package,
     name: str,
     value: npt.NDArray[Any],
@@ -335,6 +333,7 @@ def _compared(
     source: npt.NDArray[Any] | None = None,
     float_model: npt.NDArray[Any] | None = None,
 ) -> OutputCheck:
+    """Compare an output with a value that is expected of it, by the bounds of its package."""
     return OutputCheck(
         name=name,
         type=f"{value.dtype}{list(value.shape)}",

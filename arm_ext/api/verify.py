@@ -102,7 +102,7 @@ def verify(package: AnyPackage) -> VerifyReport:
 
 
 def certified(package: AnyPackage, file: Path) -> tuple[str, ...]:
-    """Return the levels that a certificate of `certify` has for just this package.
+    """Return the levels at which a certificate of `certify` certifies the model.so of a package.
 
     Raises:
         UsageError: No such package or file; the file is no certificate, or was changed; or it is of another program.

@@ -147,7 +147,7 @@ class Certificate(ClosedJsonRecord):
         yield from dict.fromkeys(_told(run) for run in self.runs if run.reason)
 
     def verdict(self) -> str:
-        """Return in a line whether the certificate holds, and for what."""
+        """Return one line: whether the model is certified, on how many inputs, and how many runs agree."""
         counts = {outcome: sum(run.outcome == outcome for run in self.runs) for outcome in ("equal", "close")}
         ran = sum(run.outcome != "not run" for run in self.runs)
         on = f"on {counted(self.samples, 'input')}"

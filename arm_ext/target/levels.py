@@ -9,7 +9,7 @@ from arm_ext.common.names import near
 from arm_ext.target.profiles import PROFILES, Profile, resolve
 
 ALL = "all"
-"""Stands for all of LEVELS."""
+"""Name that stands for all levels."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def levels() -> tuple[Level, ...]:
 
 
 def chosen(names: Sequence[str]) -> tuple[Level, ...]:
-    """Return the levels of some names, each once.
+    """Return the levels with the given names, without repetitions.
 
     Args:
         names: Names of levels or of profiles, or "all".

@@ -121,7 +121,7 @@ def convert_product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: di
 
 
 def _by_row(part: npt.NDArray[Any], sizes: Sequence[int], block: Sequence[int]) -> npt.NDArray[Any]:
-    """Return the scale or zero point of each row, where the elements are rows as long as the last axis of a block."""
+    """Return one scale or zero point per row, for rows as long as the last axis of a block."""
     split, once = _split(sizes, block)
     return np.broadcast_to(part.reshape(once), split).reshape(-1, block[-1])[:, 0].copy()
 

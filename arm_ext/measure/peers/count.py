@@ -38,7 +38,7 @@ CPU revision\t: 0
 """
 # XNNPACK's cpuinfo treats revision r0 of the Cortex-A55 as a core without dotprod; r2 is in the boards sold.
 _VARIANTS = {"cortex-a55": 2}
-# The core that QEMU emulates for the family "generic-dotprod", and the last one of Apple's whose part number is known.
+# The core that QEMU emulates for the family "generic-dotprod", and Apple's newest core with a known part number.
 _STAND_INS = {"generic-dotprod": "cortex-a76", "apple-m3": "apple-m2", "apple-m4": "apple-m2"}
 
 Part = Literal["inference", "start"]

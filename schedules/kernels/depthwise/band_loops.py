@@ -242,8 +242,8 @@ class BandEmitter(ABC):
         loop_end = first + trips * self.unroll if trips > 1 else first
         _, left, _, right = self.window.pads
         border, width = self.column(None), self.window.data[2]
-        # Each of the three parts takes the columns that the one before it has loaded: LLVM would load them again where
-        # it cannot tell that the stores between them go elsewhere, as in the functions that threads call.
+        # Each of the three parts reuses the input columns that the previous part has loaded: in functions that threads
+        # call, LLVM cannot tell that stores to the output leave the input unchanged, and would load the columns again.
         known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
         self._unrolled(range(first), known)
         if trips > 1:

@@ -175,7 +175,7 @@ class _Gemm(ByPanels[Params]):
     unit: _Float32
 
     def default(self, workload: Workload, core: Core) -> Params:
-        """Return the default of products whose tasks do not sum k in blocks, or with blocks where that pays."""
+        """Return the best parameters without blocks of k, or these with blocks of k if the estimate is then lower."""
         params = self._whole(workload, core)
         product, *others = self.products(workload)
         found = None if others else k_blocking.usual(self.unit.cut(product, params), params.parallel, core)

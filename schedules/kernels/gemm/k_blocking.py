@@ -268,7 +268,7 @@ def variants(cut: PanelTiling, core: Core) -> Iterator[tuple[int, int, int]]:
 
 
 def usual(cut: PanelTiling, parallel: bool, core: Core) -> tuple[int, int, int] | None:
-    """Return what to use without tuning, as `variants` yields it; None if a panel stays in L1.
+    """Return the numbers that `variants` yields to use without tuning; None if a panel stays in L1.
 
     Args:
         cut: The tiling without blocks of k.

@@ -71,7 +71,7 @@ def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
     share = min(1.0, cut.row_block / cut.rows)
     panel = cut.product.rows.depth * size * cut.width
     weights = cut.product.rows.depth * size * cut.padded_columns
-    # Of a row, the next panel writes to the line in which the one before it has ended.
+    # The results of a row by one panel begin in the cache line in which those by the previous panel end.
     shared = cut.rows * core.l1d.line if cut.width * size % core.l1d.line else 0
     written = cut.rows * cut.width * size + shared
     kept = share * (rows + written) + panel

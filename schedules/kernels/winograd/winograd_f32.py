@@ -172,9 +172,9 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def _more_weights(cut: WinogradPlan, core: Core) -> float:
-    """Return the bytes of weights that are read from memory beside those of the kernel before its transform."""
+    """Return the bytes of transformed weights read from memory, less the bytes of the convolution's weights."""
     weights = cut.channels * cut.columns * cut.products * np.dtype(np.float32).itemsize
-    # Transformed weights are 1.8 or 4 times as many as the kernel's own.
+    # There are 1.8 or 4 times as many transformed weights as weights of the convolution.
     return (1 - TAPS**2 / cut.products) * weights if weights > core.l2.size else 0.0
 
 
