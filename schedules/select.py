@@ -35,6 +35,7 @@ from typing import Any
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics import sme
 from schedules.kernels.attention import attention_f32
 from schedules.kernels.common.contract import Kernel, KernelMatch, declined
 from schedules.kernels.depthwise import (
@@ -55,11 +56,13 @@ from schedules.kernels.gemm import (
     gemm_blocks_mmla,
     gemm_f16,
     gemm_f32,
+    gemm_f32_sme,
     gemm_s8_dsp,
     gemm_s8_mlal,
     gemm_s8_mmla,
     gemm_s8_mve,
     gemm_s8_sdot,
+    gemm_s8_sme,
     gemm_s8_thumb,
     gemm_w8,
     matmul_f32,
@@ -106,6 +109,9 @@ KERNELS: tuple[Kernel, ...] = (
 )
 """The kernels for A64; those that need no vector instructions of their own run on x86-64, too."""
 
+SME_KERNELS: tuple[Kernel, ...] = (gemm_s8_sme, gemm_f32_sme)
+"""More kernels for A64 with SME."""
+
 MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (
     gemm_s8_mve,
     depthwise_s8_mve,
@@ -117,6 +123,9 @@ MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (
     tree_ensemble,
 )
 """The kernels for Cortex-M. What they decline is computed by generic loops."""
+
+ALL_KERNELS: tuple[Kernel, ...] = (*KERNELS, *SME_KERNELS, *MICROCONTROLLER_KERNELS)
+"""The kernels for all cores."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +194,14 @@ class Rejected:
 
 def kernel_named(name: str, more: Sequence[Kernel] = ()) -> Kernel:
     """Return the kernel with this `NAME`, from those of all cores and `more`."""
-    return next(kernel for kernel in (*KERNELS, *MICROCONTROLLER_KERNELS, *more) if name == kernel.NAME)
+    return next(kernel for kernel in (*ALL_KERNELS, *more) if name == kernel.NAME)
 
 
 def kernels_for(core: Core) -> tuple[Kernel, ...]:
     """Return the kernels that are written for a core's instruction set."""
-    return MICROCONTROLLER_KERNELS if core.is_microcontroller else KERNELS
+    if core.is_microcontroller:
+        return MICROCONTROLLER_KERNELS
+    return (*SME_KERNELS, *KERNELS) if sme.FEATURE in core.features else KERNELS
 
 
 def select(

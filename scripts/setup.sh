@@ -42,3 +42,5 @@ fi
 [[ -x .venv/bin/pip ]] || python3 -m venv .venv
 # Byte code of the few modules that are imported is written when they are; of all that is installed it takes a minute.
 .venv/bin/pip install --quiet --disable-pip-version-check --no-compile --editable ".${extra:+[$extra]}"
+# The emulator of SME, where Debian's backports can be reached; tests that need it skip without.
+[[ $extra != test ]] || scripts/qemu_sme.sh >/dev/null || true

@@ -26,7 +26,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.kernels.winograd import winograd_f32
 from schedules.numerics import qdq, tosa
-from schedules.select import KERNELS
+from schedules.select import ALL_KERNELS
 
 if TYPE_CHECKING:
     from arm_ext.ethosu.partition.divider import Divider, Offloaded
@@ -73,7 +73,7 @@ class BuildOptions:
         """
         brought = load_plugins(options.plugins)
         rules, kernels = (*options.rules, *brought.rules), (*options.kernels, *brought.kernels)
-        ours = [kernel.NAME for kernel in KERNELS]
+        ours = [kernel.NAME for kernel in ALL_KERNELS]
         if taken := sorted({kernel.NAME for kernel in kernels} & set(ours)):
             raise UsageError(
                 f"kernels: {taken[0]} is already the name of a kernel of arm-ext; choose another NAME"

@@ -22,7 +22,7 @@ from arm_ext.api.run import OutputCheck, checked, checked_steps, compared, stepp
 from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.board import Board, LoadedModel, open_board
 from arm_ext.board.foreign import warn_of_foreign
-from arm_ext.board.virtual import emulator
+from arm_ext.board.virtual import NoSmeError, emulator, needs_sme
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import ArmExtError, EnvError, ModelError, UsageError
 from arm_ext.common.npz import read_npz
@@ -310,7 +310,7 @@ class Matrix:
         known = versions()
         return Certificate(
             model=held.manifest.model.name,
-            versions={name: known[name] for name in _OF_COMPILERS} | {"QEMU": _emulator_version()},
+            versions={name: known[name] for name in _OF_COMPILERS} | _emulators(self.programs, runs),
             samples=len(tests) + steps + len(self.samples),
             inputs_sha256=fingerprint.arrays(inputs),
             outputs_sha256="" if self.reference is None else self.reference[1].digest,
@@ -341,7 +341,7 @@ def _board(package: Package, level: Level, threads: int) -> Iterator[Board]:
     """Yield the emulated board of a level."""
     try:
         board = open_board(f"virtual:{level.cpu}", threads=threads)
-    except UsageError as error:  # the emulator has no such CPU
+    except (UsageError, NoSmeError) as error:  # the emulator has no such CPU, or there is none that has
         raise _AbsentError(str(error)) from error
     with board:
         lacks = sorted(set(package.manifest.target.features) - board.info.features)
@@ -395,8 +395,16 @@ def _distance(found: Computed, level: str, reference: Computed, package: Package
     return max(check.expected.relative for check in checks), reason
 
 
-def _emulator_version() -> str:
-    line = subprocess.run([emulator()[0], "--version"], capture_output=True, text=True, check=False).stdout
+def _emulators(programs: Sequence[Program], runs: Sequence[CertifiedRun]) -> dict[str, str]:
+    """Return the versions of the emulators that ran programs."""
+    ran = {run.level for run in runs if run.outcome != "not run"}
+    sme = {needs_sme(program.level.cpu) for program in programs if program.level.name in ran}
+    names = {False: "QEMU", True: "QEMU with SME"}
+    return {names[each]: _version(emulator(sme=each)[0]) for each in sorted(sme)}
+
+
+def _version(qemu: str) -> str:
+    line = subprocess.run([qemu, "--version"], capture_output=True, text=True, check=False).stdout
     return line.partition("\n")[0].removeprefix("qemu-aarch64 version ")
 
 

@@ -18,6 +18,7 @@ from typing import Literal
 from arm_ext.board import open_board
 from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
+from arm_ext.board.virtual import SME_QEMU, sme_emulator
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import ArmExtError, EnvError
 from arm_ext.common.json_record import ClosedRecord
@@ -112,6 +113,7 @@ def diagnose(board: str | None = None) -> Diagnosis:
         *((name, optional, partial(_for_npu, name)) for name in NPU_PINS),
         (QEMU, virtual, _qemu),
         ("qemu plugins", optional, _qemu_plugins),
+        ("qemu with SME", optional, _qemu_sme),
         ("arm64 libraries", virtual, _sysroot),
         ("confinement", optional, _confinement),
         ("aarch64 runtime", optional, _aarch64_runtime),
@@ -204,9 +206,13 @@ def _qemu() -> str:
 
 
 def _qemu_version() -> str:
-    version = re.search(r"version (\d+\.\d+\S*)", _said(QEMU, "--version"))
+    return _version_of(QEMU)
+
+
+def _version_of(qemu: str) -> str:
+    version = re.search(r"version (\d+\.\d+\S*)", _said(qemu, "--version"))
     if version is None:
-        raise _LackError(f"`{QEMU} --version` gives no version", "apt-get install --reinstall qemu-user")
+        raise _LackError(f"`{qemu} --version` gives no version", "apt-get install --reinstall qemu-user")
     return version[1]
 
 
@@ -231,6 +237,19 @@ def _qemu_plugins() -> str:
     else:
         return "API 1"
     raise _LackError(f"{why}: bench cannot count; the qemu-user of Debian 12 can")
+
+
+def _qemu_sme() -> str:
+    try:
+        path = sme_emulator()
+    except EnvError as error:
+        raise _LackError(
+            "not found: packages with --mattr=+sme cannot run here", "scripts/qemu_sme.sh"
+        ) from error
+    version = _version_of(path)
+    if int(version.partition(".")[0]) < SME_QEMU:
+        raise _LackError(f"{version} ({path}) computes int8 SMOPA wrongly", "scripts/qemu_sme.sh")
+    return f"{version} ({path})"
 
 
 def _sysroot() -> str:

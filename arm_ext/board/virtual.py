@@ -21,6 +21,10 @@ from arm_ext.target.profiles import PROFILES
 DEFAULT_CPU = "max,sve=off,sme=off"
 _APT = "sudo apt-get install qemu-user libc6-arm64-cross libstdc++6-arm64-cross"
 _QEMU = "qemu-aarch64"
+SME_QEMU = 10
+"""The first major version of QEMU that was seen to compute SME rightly (10.0.2 and 11.1.3; 7.2 does not)."""
+SME_FOLDER = "qemu-sme"
+"""Folder of the cache with a newer QEMU, which has no plugins; this machine's stays as it is."""
 _LOADER = "lib/ld-linux-aarch64.so.1"
 _CXX_LIBRARY = "lib/libstdc++.so.6"
 # Time limit; the server starts in half a second, but a loaded machine may need more.
@@ -80,7 +84,7 @@ class VirtualServer:
             EnvError: qemu, the arm64 libc or the means to build the server are missing, or QEMU cannot count.
             UsageError: QEMU has no such CPU.
         """
-        qemu, root = emulator()
+        qemu, root = emulator(sme=needs_sme(cpu))
         _check_cache()
         server, libs = board_server(), runtime_libs()
         plugin = qemu_plugin() if counting else None
@@ -192,12 +196,48 @@ def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
     """
     if name in ("", own):
         return own_cpu or DEFAULT_CPU
-    return (PROFILES[name].qemu_cpu or DEFAULT_CPU) if name in PROFILES else name
+    if name in PROFILES:
+        return PROFILES[name].qemu_cpu or DEFAULT_CPU
+    # QEMU's `max` has SME, which 7.2 computes wrongly: only where it is asked for, and then by a newer QEMU.
+    return f"{name},sme=off" if name.partition(",")[0] == "max" and "sme" not in name else name
 
 
-def emulator() -> tuple[str, Path]:
-    """Return the path of qemu-aarch64, and the root folder of the arm64 libraries."""
-    qemu = shutil.which(_QEMU)
+def needs_sme(cpu: str) -> bool:
+    """Whether an emulated CPU, as QEMU's option -cpu names it, is asked to have SME."""
+    return re.search(r"\bsme(\d+)?=on\b", cpu) is not None
+
+
+class NoSmeError(EnvError):
+    """Raised if no QEMU that computes SME is installed."""
+
+
+def sme_emulator() -> str:
+    """Return the path of a qemu-aarch64 that computes SME: ARM_EXT_QEMU_SME, or what `scripts/qemu_sme.sh` installed.
+
+    Raises:
+        NoSmeError: There is none.
+    """
+    override = os.environ.get("ARM_EXT_QEMU_SME")
+    path = Path(override) if override else cache_folder() / SME_FOLDER / "usr" / "bin" / _QEMU
+    if not os.access(path, os.X_OK) or path.is_dir():
+        lack = f"ARM_EXT_QEMU_SME names {path}, which is no program" if override else "none is installed"
+        raise NoSmeError(
+            f"a virtual board with SME needs QEMU {SME_QEMU} or newer, as older ones compute int8 SMOPA wrongly; "
+            f"{lack}: run scripts/qemu_sme.sh, which puts one beside this machine's, or compile without --mattr=+sme"
+        )
+    return str(path)
+
+
+def emulator(*, sme: bool = False) -> tuple[str, Path]:
+    """Return the path of qemu-aarch64, and the root folder of the arm64 libraries.
+
+    Args:
+        sme: Whether it has to compute SME.
+
+    Raises:
+        EnvError: This machine lacks one of them.
+    """
+    qemu = sme_emulator() if sme else shutil.which(_QEMU)
     if qemu is None:
         raise EnvError(f"the virtual board needs {_QEMU}, which is not on PATH; run: {_APT}")
     if platform.machine() == "aarch64":
@@ -255,6 +295,11 @@ def _check_cache() -> None:
 def _explain(log: str, cpu: str, qemu: str) -> EnvError | UsageError:
     if "unable to find CPU model" in log or "Property" in log:
         return UsageError(f"{qemu} has no CPU {cpu!r} ({log}); {qemu} -cpu help lists its CPUs")
+    if "plugin" in log and needs_sme(cpu):
+        return EnvError(
+            f"{qemu}, which computes SME, cannot load plugins, so the virtual board cannot count ({log}); run and "
+            "check the package without counting, or compile without --mattr=+sme to count"
+        )
     if "plugin" in log:
         return EnvError(
             f"{qemu} cannot load plugins, so the virtual board cannot count ({log}). Debian 12 and Ubuntu 24.04 "

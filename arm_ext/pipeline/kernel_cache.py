@@ -27,7 +27,7 @@ from relay_passes.memory.hoist_workspaces import allocated, workspaces
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.lowering.lower import built
-from schedules.select import KERNELS, Choice, Rejected, select
+from schedules.select import ALL_KERNELS, Choice, Rejected, select
 from schedules.tir.emit import in_root_block
 
 BODY = "arm_ext.body"
@@ -45,7 +45,7 @@ class KernelCache:
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
         """Choose a kernel as `schedules.select.select` does; the choice is cached."""
-        key = _key("select", [kernel.NAME for kernel in KERNELS], workload, core, sorted(without))
+        key = _key("select", [kernel.NAME for kernel in ALL_KERNELS], workload, core, sorted(without))
         # Unpickling adds no risk: whoever can write to the cache can also replace object files, which the self-test
         # runs.
         stored = KERNEL_ENTRIES.get(key, lambda: pickle.dumps(select(workload, core, without=without)))

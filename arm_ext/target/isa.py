@@ -21,12 +21,14 @@ from elftools.elf.sections import SymbolTableSection
 from arm_ext.common.errors import InternalError
 from arm_ext.target import thumb
 from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SME, SVE, SVE2, SVE_WITH
+from schedules.intrinsics import sme
 
 _SCALABLE = re.compile(r"\b[zp]\d")  # a register of SVE
 _ARRAY = re.compile(r"\bza")  # the array of SME
 _HALF = re.compile(r"\bh\d|\.[248]?h\b")  # half precision, for mnemonics in HALF only
 _QUAD = re.compile(r"\.q\b")
 _SYSTEM_REGISTER = re.compile(r"\b(fpcr|fpsr|nzcv|tpidr_el0)\b")  # system registers accessible on Armv8.0-A
+_SME_REGISTER = re.compile(r"\btpidr2_el0\b")
 
 # Operands by which SVE2 forms differ from SVE forms of the same mnemonic: unpredicated multiply, indexed
 # multiply-add, predicated saturating add, two-register permutes, and gathers that bypass the cache.
@@ -45,6 +47,7 @@ _NO_DOUBLE_TILE = re.compile(r"za\d\.d")
 _TILE_SUMS = frozenset(m for m in SME if m.endswith(("mopa", "mops", "addha", "addva")))
 
 _WORD = 4  # bytes of an instruction
+_OF_STREAMING = frozenset({"sve", "sve2"})  # what SME provides in streaming mode
 _NOTHING: frozenset[str] = frozenset()
 _FP16 = frozenset({"fullfp16"})
 _OF_FEATURE = {mnemonic: frozenset({f}) for f, mnemonics in FEATURES.items() for mnemonic in mnemonics}
@@ -87,14 +90,15 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
             return _check_thumb(so, elf, allowed)
         if elf.header.e_machine != "EM_AARCH64":
             return None
-        instructions = sum(len(words) for _, words in _code(elf))
-        for address, mnemonic, operands in _decode(elf):
-            needed = required_features(mnemonic, operands)
-            if needed is None or not needed <= allowed:
-                raise InternalError(
-                    _refusal(so, elf, address, f"{mnemonic} {operands}".strip(), needed, allowed)
-                )
-            used |= needed
+        instructions = 0
+        for start, words, provided in _code(elf, allowed):
+            instructions += len(words)
+            for address, mnemonic, operands in _decode(start, words):
+                needed = required_features(mnemonic, operands)
+                if needed is None or not needed <= provided:
+                    text = f"{mnemonic} {operands}".strip()
+                    raise InternalError(_refusal(so, elf, address, text, needed, allowed))
+                used |= needed & allowed
     return IsaReport(frozenset(used), instructions)
 
 
@@ -124,6 +128,8 @@ def required_features(mnemonic: str, operands: str) -> frozenset[str] | None:
         return _sme(mnemonic, operands)
     if _SCALABLE.search(operands):
         return _sve(mnemonic, operands)
+    if mnemonic in {"mrs", "msr"} and _SME_REGISTER.search(operands):
+        return frozenset({"sme"})
     if mnemonic in {"mrs", "msr"} and not _SYSTEM_REGISTER.search(operands):
         return None
     if mnemonic in {"pmull", "pmull2"} and ".1q" in operands:
@@ -153,27 +159,53 @@ def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
     return frozenset({"sme"}) if mnemonic in SME or mnemonic in SVE else None
 
 
-def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:
-    """Yield address, mnemonic (".byte" if none) and operands of instructions of the executable sections.
+def _decode(start: int, words: npt.NDArray[np.uint32]) -> Iterator[tuple[int, str, str]]:
+    """Yield address, mnemonic (".byte" if none) and operands of instructions.
 
-    What is a repetition of an instruction of its section, as two of three are, is left out.
+    What is a repetition of an instruction among them, as two of three are, is left out.
     """
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     decoder.skipdata = True
-    for start, words in _code(elf):
-        first = np.sort(np.unique(words, return_index=True)[1])
-        # Operands relative to the address are decoded wrongly, but no feature depends on them.
-        decoded = decoder.disasm_lite(words[first].tobytes(), start)
-        for index, (_, _, mnemonic, operands) in zip(first, decoded, strict=True):
-            yield start + _WORD * int(index), mnemonic, operands
+    first = np.sort(np.unique(words, return_index=True)[1])
+    # Operands relative to the address are decoded wrongly, but no feature depends on them.
+    decoded = decoder.disasm_lite(words[first].tobytes(), start)
+    for index, (_, _, mnemonic, operands) in zip(first, decoded, strict=True):
+        yield start + _WORD * int(index), mnemonic, operands
 
 
-def _code(elf: ELFFile) -> Iterator[tuple[int, npt.NDArray[np.uint32]]]:
-    """Yield address and instructions of each executable section."""
+def _code(
+    elf: ELFFile, features: frozenset[str]
+) -> Iterator[tuple[int, npt.NDArray[np.uint32], frozenset[str]]]:
+    """Yield address and instructions of each part of an executable section, and the features that it may use.
+
+    The functions that run in streaming mode are parts of their own: SME provides SVE there.
+    """
+    streaming = _streaming(elf) if "sme" in features else []
     for section in elf.iter_sections():
-        if section.header.sh_flags & SH_FLAGS.SHF_EXECINSTR:
-            data = section.data()
-            yield section.header.sh_addr, np.frombuffer(data + bytes(-len(data) % _WORD), "<u4")
+        if not section.header.sh_flags & SH_FLAGS.SHF_EXECINSTR:
+            continue
+        data, start = section.data(), section.header.sh_addr
+        words = np.frombuffer(data + bytes(-len(data) % _WORD), "<u4")
+        at = 0
+        for begin, end in streaming:
+            first, last = (begin - start) // _WORD, (end - start) // _WORD
+            if 0 <= first < last <= len(words):
+                yield start + _WORD * at, words[at:first], features
+                yield begin, words[first:last], features | _OF_STREAMING
+                at = last
+        yield start + _WORD * at, words[at:], features
+
+
+def _streaming(elf: ELFFile) -> list[tuple[int, int]]:
+    """Return the first address of each function that runs in streaming mode, and that behind it, in ascending order."""
+    table = elf.get_section_by_name(".symtab")
+    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    found = {
+        (s.entry.st_value, s.entry.st_value + s.entry.st_size)
+        for s in symbols
+        if s.entry.st_info.type == "STT_FUNC" and s.name.startswith(sme.PREFIX) and s.entry.st_size
+    }
+    return sorted(found)
 
 
 def _refusal(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.target.profiles import PROFILES, Profile, resolve
+from arm_ext.target.profiles import NARROW_SVE, PROFILES, Profile, resolve, sme_cpu
 
 ALL = "all"
 """Name that stands for all levels."""
@@ -16,8 +16,9 @@ ALL = "all"
 class Level:
     """An instruction-set level.
 
-    QEMU 7.2 has no switch for most features: `i8mm` is emulated with all that NEON has, and the levels of SVE with
-    SVE2. That a program uses no instruction above its profile is checked when it is linked (`isa.check_isa`).
+    QEMU has no switch for most features: `i8mm` is emulated with all that NEON has, the levels of SVE with SVE2, and
+    those of SME with SME2. That a program uses no instruction above its profile is checked when it is linked
+    (`isa.check_isa`).
 
     Attributes:
         name: Name of the level, such as "sve-256"; that of a profile for the level of that profile's core.
@@ -48,7 +49,7 @@ def _level(name: str, target: str, mattr: str | None = None, cpu: str | None = N
 def levels() -> tuple[Level, ...]:
     """Return the levels, each with instructions or a length of vectors that the one before lacks.
 
-    Vectors of 512 bits run the code for 128: no core of `PROFILES` has them, and all of our code leaves the length
+    SVE of 512 bits run the code for 128: no core of `PROFILES` has them, and all of our code leaves the length
     open.
     """
     return (
@@ -58,6 +59,10 @@ def levels() -> tuple[Level, ...]:
         _level("sve-128", "neoverse-n2"),
         _level("sve-256", "neoverse-v1"),
         _level("sve-512", "neoverse-n2", cpu="max,sve512=on,sme=off"),
+        *(
+            _level(f"sme-{bits}", "c1-pro", "+sme", f"max,{NARROW_SVE},{sme_cpu(bits)}")
+            for bits in (128, 256, 512)
+        ),
     )
 
 

@@ -47,6 +47,10 @@ ISA_FEATURES = frozenset(
     }
 )
 
+# Features that LLVM's CPUs have (C1) and no profile lists, whose instructions LLVM would use: copies and fills of
+# memory, for which Linux has to be newer than the cores are.
+_LEFT_OUT = frozenset({"mops"})
+
 # The same for Cortex-M: `vfp2sp` is the single-precision FPU (FPv4), `fp-armv8d16sp` its rounding instructions (FPv5).
 MICROCONTROLLER_FEATURES = frozenset(
     {"dsp", "fp-armv8d16sp", "fp64", "fullfp16", "hwdiv", "lob", "mve", "mve.fp", "vfp2sp"}
@@ -70,7 +74,10 @@ _QEMU_CPUS = {
     "cortex-a72": frozenset({"aes", "crc", "sha2"}),
     "cortex-a76": frozenset({"aes", "crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm", "sha2"}),
 }
-_QEMU_SVE = {128: "sve128=on,sve256=off,sve512=off", 256: "sve256=on,sve512=off"}
+_QEMU_SME = (128, 256, 512)
+NARROW_SVE = "sve128=on,sve256=off,sve512=off"
+"""The part of QEMU's -cpu for SVE with vectors of 128 bits."""
+_QEMU_SVE = {128: NARROW_SVE, 256: "sve256=on,sve512=off"}
 
 # LLVM's name of the CPU with an architecture's minimum of features.
 _GENERIC_CPU = {"aarch64": "generic", "x86_64": "x86-64", "arm": "generic"}
@@ -119,7 +126,8 @@ class Profile:
         Args:
             optimised: Whether LLVM optimises.
         """
-        implied = _llvm_features(self.triple, self.core.llvm_cpu) & _known_features(self.core.isa)
+        own = _llvm_features(self.triple, self.core.llvm_cpu)
+        implied = own & (_known_features(self.core.isa) | _LEFT_OUT)
         absent = sorted(implied - set(self.features))
         config: dict[str, Any] = {
             "kind": "llvm",
@@ -253,7 +261,12 @@ def _qemu_cpu(core: Core) -> str:
         if wanted <= features:
             return cpu
     sve = _QEMU_SVE[core.vector_bits] if "sve" in wanted else "sve=off"
-    return f"max,{sve}" if "sme" in wanted else f"max,{sve},sme=off"
+    return f"max,{sve},{sme_cpu(core.outer_products.bits) if 'sme' in wanted else 'sme=off'}"
+
+
+def sme_cpu(bits: int) -> str:
+    """Return the part of QEMU's -cpu for SME with vectors of one length."""
+    return ",".join(f"sme{each}={'on' if each == bits else 'off'}" for each in _QEMU_SME)
 
 
 def _profile(name: str, core: str, note: str) -> Profile:

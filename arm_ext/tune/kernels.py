@@ -4,8 +4,9 @@
 from schedules.generic import default_schedule, metaschedule_trace
 from schedules.kernels.common.contract import Kernel
 from schedules.select import KERNELS as OURS
+from schedules.select import SME_KERNELS
 
-KERNELS: tuple[Kernel, ...] = (*OURS, default_schedule, metaschedule_trace)
+KERNELS: tuple[Kernel, ...] = (*OURS, *SME_KERNELS, default_schedule, metaschedule_trace)
 
 
 def kernel_named(name: str) -> Kernel:

@@ -101,18 +101,23 @@ def finish(
         value = T.Bind(vector if lanes == LANES else take(vector, at % LANES, lanes))
         own = None if slopes is None else (slopes[0], slopes[1] + at)
         for step in steps:
-            value = _apply(step, value, Vector(lanes, sve=sve), offset + at, residual, own)
+            value = applied(step, value, Vector(lanes, sve=sve), offset + at, residual, own)
         store(output, value, offset + at, lanes)
 
 
-def _apply(
+def applied(
     step: Step,
     value: ir.Expr,
     vector: Vector,
     offset: ir.Expr,
     residual: tirx.Buffer | None,
-    slopes: Slopes | None,
+    slopes: Slopes | None = None,
 ) -> ir.Expr:
+    """Emit one step for a vector of outputs; arguments are those of `finish`, `offset` that of the vector.
+
+    Raises:
+        ValueError: The epilogue has no such step.
+    """
     if step.name == "bias":
         return value
     if step.name == "residual" and residual is not None:

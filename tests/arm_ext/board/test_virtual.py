@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from arm_ext.board import conditions, open_board
-from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer, counting_to, emulated_cpu
+from arm_ext.board.virtual import (
+    DEFAULT_CPU,
+    VirtualServer,
+    counting_to,
+    emulated_cpu,
+    needs_sme,
+    sme_emulator,
+)
 from arm_ext.common.errors import EnvError, UsageError
 from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS, SPIN
 from tests.arm_ext.board.processes import eventually, group, processes_of
@@ -124,10 +131,33 @@ def test_the_runtime_has_as_many_threads_as_asked_for_whatever_this_machine_has(
         ),  # after --mattr=-sve,-sve2
         ("cortex-a53", "", None, "cortex-a72"),  # QEMU's own has what the profile has not
         ("max,sme=off", "arm", "cortex-a76", "max,sme=off"),
+        ("max,sve=off", "arm", "cortex-a76", "max,sve=off,sme=off"),
+        ("max,sme256=on", "arm", "cortex-a76", "max,sme256=on"),
     ],
 )
 def test_the_name_of_a_profile_is_its_emulator(name: str, own: str, own_cpu: str | None, cpu: str) -> None:
     assert emulated_cpu(name, own, own_cpu) == cpu
+
+
+def test_sme_needs_an_emulator_of_its_own_which_cannot_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [needs_sme(cpu) for cpu in ("max,sme512=on", "max,sme=on", "max,sme=off", "neoverse-n2")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+    monkeypatch.setenv("ARM_EXT_QEMU_SME", "/nowhere")
+    with pytest.raises(EnvError, match=r"names /nowhere, which is no program: run scripts/qemu_sme.sh"):
+        open_board("virtual:max,sme512=on")
+    monkeypatch.delenv("ARM_EXT_QEMU_SME")
+    try:
+        sme_emulator()
+    except EnvError:
+        pytest.skip("no QEMU that computes SME is installed")
+    with pytest.raises(
+        EnvError, match=r"which computes SME, cannot load plugins, so the virtual board cannot count"
+    ):
+        open_board("virtual:max,sme512=on", counting=True)
 
 
 def test_an_unknown_cpu_is_a_usage_error() -> None:

@@ -73,7 +73,7 @@ EXAMPLES: dict[tuple[str, ...], tuple[str, ...]] = {
     ),
     ("bf16", "sve"): ("bfdot z0.s, z1.h, z2.h",),
     ("i8mm", "sve"): ("smmla z0.s, z1.b, z2.b",),
-    ("sme",): ("smopa za0.s, p0/m, p1/m, z0.b, z1.b", "smstart", "zero {za}"),
+    ("sme",): ("smopa za0.s, p0/m, p1/m, z0.b, z1.b", "smstart", "zero {za}", "mrs x0, tpidr2_el0"),
 }
 
 # What no target may hold: privileged, of a system call, or of an extension that no profile can have.
@@ -94,7 +94,7 @@ _ARCH = ".arch armv9.3-a+memtag+sme+sme-f64f64+f64mm+sve2-aes+sha2+sha3+sm4+fp16
 def assemble(folder: Path, functions: dict[str, Iterable[str]], *options: str) -> Path:
     """A file of functions made of these instructions, linked without any library."""
     bodies = (
-        f".globl {name}\n.type {name}, %function\n{name}:\n" + "\n".join(body)
+        f".globl {name}\n.type {name}, %function\n{name}:\n" + "\n".join([*body, f".size {name}, . - {name}"])
         for name, body in functions.items()
     )
     (folder / "x.s").write_text(_ARCH + "\n".join(bodies) + "\n")

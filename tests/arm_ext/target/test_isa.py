@@ -8,6 +8,7 @@ from arm_ext.target.isa import IsaReport, check_isa, required_features
 from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SVE, SVE2
 from arm_ext.target.profiles import ISA_FEATURES
 from arm_ext.target.toolchain import link_shared
+from schedules.intrinsics import sme
 from tests.arm_ext.target.examples import EXAMPLES, UNKNOWN, assemble
 
 
@@ -50,6 +51,20 @@ def test_no_operand_matters_but_registers_and_their_arrangement():
 def test_scalable_forms_differ_from_neon_forms_of_the_same_name():
     for mnemonic in (SVE | SVE2) & BASE:
         assert required_features(mnemonic, "z0.b, p0/m, z0.b, z1.b") in ({"sve"}, {"sve2"}), mnemonic
+
+
+def test_sme_provides_sve_in_functions_that_run_in_streaming_mode(tmp_path):
+    name = f"{sme.PREFIX}0123"
+    code = ["smstart", "cntw x8", "sqxtnb z0.b, z0.h", "smstop", "ret"]
+    so = assemble(tmp_path, {"before": ["ret"], name: code, "after": ["ret"]}, "-shared")
+    assert check_isa(so, {"sme"}) == IsaReport(frozenset({"sme"}), instructions=7)
+    with pytest.raises(InternalError, match=f"in {name} needs sme"):
+        check_isa(so, {"sve"})
+    # The same instruction behind such a function, or in one of another name, is none of streaming mode's.
+    for functions in ({name: code, "after": ["cntw x8", "ret"]}, {"other": code}):
+        so = assemble(tmp_path, functions, "-shared")
+        with pytest.raises(InternalError, match=r"`cntw x8` at 0x\w+ in (after|other) needs sve"):
+            check_isa(so, {"sme"})
 
 
 def test_other_machines_are_not_checked(tmp_path):

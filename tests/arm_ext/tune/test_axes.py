@@ -53,6 +53,8 @@ AXES: dict[str, dict[str, set[str]]] = {
         "order of loops": {"column_blocks"},
         "instruction": {"chain", "sve"},
     },
+    "gemm_f32_sme": {"threads of a unit": {"tasks"}},
+    "gemm_s8_sme": {"threads of a unit": {"tasks"}},
     "matmul_s8": {"instruction": {"unit"}, "tile": {"row_vectors", "column_vectors"}},
     "matmul_f32": {"tile": {"rows", "vectors"}, "instruction": {"sve"}},
     "attention_f32": {"tile": {"rows", "vectors"}, "instruction": {"sve"}},
