@@ -9,7 +9,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 
 ruff check .
 ruff format --check .
-clang-format --dry-run -Werror arm_ext/native/*.{cc,c,h} tests/arm_ext/native/*.cc
+clang-format --dry-run -Werror arm_ext/native/*.{cc,c,h} tests/arm_ext/native/*.cc tests/schedules/kernels/gemm/*.c
 # Types are checked, by one process, while the workers of the tests load their modules; what it says comes last.
 types=$(mktemp)
 trap 'rm -f "$types"' EXIT

@@ -26,6 +26,7 @@ from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from relay_passes.memory.hoist_workspaces import allocated, workspaces
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.kernels.common import threads
 from schedules.lowering.lower import built
 from schedules.select import ALL_KERNELS, Choice, Rejected, select
 from schedules.tir.emit import in_root_block
@@ -90,7 +91,11 @@ class KernelCache:
             return func
         alone = tvm.IRModule({"kernel": self._bodies[str(func.attrs[BODY])]()})
         (whole,) = relay_passes.accept_offsets(relay_passes.hoist_workspaces(alone)).functions.values()
-        return tirx.PrimFunc(whole.params, whole.body, whole.ret_type, func.attrs).without_attr(BODY)
+        return (
+            tirx.PrimFunc(whole.params, whole.body, whole.ret_type, func.attrs)
+            .without_attr(BODY)
+            .without_attr(threads.DIVIDED)
+        )
 
     def measured(self, func: tirx.PrimFunc, measure: Callable[[tirx.PrimFunc], int]) -> int:
         """Return `measure(func)`, cached by the name of `measure` and the body's key; a miss builds the body."""
@@ -107,14 +112,15 @@ def _key(*made_from: object) -> str:
 def _stub(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Reduce a kernel's body to its allocations per call and per parallel iteration.
 
-    The attribute `BODY` has its hash.
+    The attribute `BODY` has its hash, `threads.DIVIDED` whether threads divide a call.
     """
     of_a_call = list(workspaces(func.body))
     known = set(of_a_call)
     left = [buffer for buffer in allocated(func.body) if buffer not in known]
     loop = tirx.For(tirx.Var("i", "int64"), 0, 1, tirx.ForKind.PARALLEL, _allocating(left))
     kept = func.with_body(tirx.SeqStmt([_allocating(of_a_call), loop]))
-    return in_root_block(kept).with_attr(BODY, str(structural_hash(func)))
+    known_of = {BODY: str(structural_hash(func)), threads.DIVIDED: threads.is_divided(func)}
+    return in_root_block(kept).with_attrs(known_of)
 
 
 def _allocating(buffers: Sequence[tirx.Buffer]) -> tirx.Stmt:

@@ -32,6 +32,7 @@ from relay_passes.ir.upstream import run_upstream
 from schedules import generic
 from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
+from schedules.kernels.common.threads import is_divided
 from schedules.lowering.lower import Lowered
 from schedules.numerics.routine import KERNEL
 from schedules.select import Choice, Choose, Option
@@ -195,6 +196,7 @@ def _scheduled(symbol: str, fused: FusedModule, done: generic.Scheduled, known: 
         rejected=(*alternatives, *_alternatives(done.rejected)),
         selection_cost=None if done.cycles is None else round(done.cycles),
         tuned=known,
+        divided=is_divided(done.func),
         moves=done.moves,
     )
 
@@ -245,9 +247,7 @@ def _lower_composites(
             # Composites of the same workload share one kernel.
             symbol = placed[composite].gvar.name_hint
             before = kernels[symbol].sources if symbol in kernels else ()
-            kernels[symbol] = _ours(
-                symbol, (*before, *names), outcome.choice, numerics.get(composite, "float")
-            )
+            kernels[symbol] = _ours(symbol, (*before, *names), outcome, numerics.get(composite, "float"))
         else:
             inlined[composite] = sizes.as_called(composite)
             rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
@@ -318,13 +318,15 @@ def _written(mod: tvm.IRModule) -> list[KernelCall]:
             kernel=str(func.attrs[KERNEL]),
             numerics=numerics.get(symbol, "float"),
             reason="the only kernel for this operator",
+            divided=is_divided(func),
         )
         for symbol, func in ((gvar.name_hint, func) for gvar, func in mod.functions_items())
         if symbol in sources and func.attrs and KERNEL in func.attrs
     ]
 
 
-def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) -> KernelCall:
+def _ours(symbol: str, sources: Sequence[str], lowered: Lowered, numerics: str) -> KernelCall:
+    choice = lowered.choice
     params = asdict(choice.params)
     return KernelCall(
         symbol=symbol,
@@ -337,6 +339,7 @@ def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) ->
         selection_cost=round(choice.estimate),
         others=tuple(_other(option, choice, params) for option in choice.others),
         tuned=choice.known,
+        divided=is_divided(lowered.func),
     )
 
 

@@ -63,6 +63,7 @@ class KernelCall(JsonRecord):
         default={},
         description="Source node → how indices that are known only at run time are kept in bounds.",
     )
+    divided: bool = Field(default=False, description="Whether the runtime's threads divide a call.")
     moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
 
     @property
@@ -136,6 +137,7 @@ class CallRow(JsonRecord):
     reads: tuple[int, ...] = Field(
         default=(), description="Calls whose results it reads: their places in this list, from 0."
     )
+    divided: bool = Field(default=False, description="Whether the runtime's threads divide a call.")
     moves: bool = Field(default=False, description="Whether the call only copies or rearranges elements.")
     function: str = Field(
         default="",

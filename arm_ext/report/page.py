@@ -170,6 +170,8 @@ class _Page:
         yield from wrapped("  numerics  ", self._numerics())
         yield from wrapped("  MACs      ", self._macs())
         yield from wrapped("  kernels   ", self._kernels())
+        if not self._is_bare():
+            yield from wrapped("  threads   ", self._threads())
         yield from wrapped("  time      ", self._time() + (self._slowest() if whole else ""))
         if tuned := sum(bool(kernel.tuned) for kernel in report.kernels):
             ours = sum(bool(kernel.params) for kernel in report.kernels)
@@ -216,6 +218,23 @@ class _Page:
         for region in self._regions():
             times["NPU"] += region.npu_us / self.total
         return "by time: " + ", ".join(f"{kernel} {_percent(share)}" for kernel, share in _greatest(times))
+
+    def _threads(self) -> str:
+        """Return the share of the time that threads divide, and what takes the rest."""
+        alone: dict[str, float] = defaultdict(float)
+        for call in self.on_cpu:
+            if not self.kernels[call.symbol].divided:
+                alone[call.kernel] += self._share(call)
+        rest = sum(alone.values())
+        cpu = sum(map(self._share, self.on_cpu))
+        said = ", ".join(
+            f"{kernel} {_percent(share)}" for kernel, share in _greatest(alone) if share >= _WORTH
+        )
+        if rest >= cpu:
+            return "every call is too short to be divided among threads"
+        return f"{_percent(cpu - rest)} of the time is divided among threads" + (
+            f"; alone: {said}" if said else ""
+        )
 
     def _is_bare(self) -> bool:
         """Whether the target is a microcontroller, whose kernels are estimated in instructions."""

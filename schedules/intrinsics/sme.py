@@ -46,12 +46,14 @@ TILES = 4
 MAGIC = 0x4B400000
 """The bits of 1.5 * 2**23, which rounds half to even when it is added; see `epilogues.requantize`."""
 
-_FIELDS = (
+FIELDS = (
     *("words", "columns", "constants", "step", "zero", "low", "high"),
     *("width", "height", "image", "line", "pixel", "start", "pieces"),
 )
-_AT = {name: 8 * index for index, name in enumerate(_FIELDS)}
-_SEGMENTS = 8 * len(_FIELDS)
+"""Fields of `Shape.array`; segments follow."""
+
+_AT = {name: 8 * index for index, name in enumerate(FIELDS)}
+_SEGMENTS = 8 * len(FIELDS)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Shape:
             "pieces": len(self.segments),
         }
         pieces = [number for segment in self.segments for number in segment]
-        return np.array([*(values[name] for name in _FIELDS), *pieces], np.int64)
+        return np.array([*(values[name] for name in FIELDS), *pieces], np.int64)
 
 
 def padded(columns: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+from tvm_ffi import structural_walk
 
 from schedules.tir.emit import i64
 
@@ -29,8 +30,20 @@ FEW_TASKS = 8
 """Number of runs of a call with fewer tasks than `PARALLEL_TASKS`. Some runs may be empty; two, four and eight threads
 still get even shares of the others."""
 
+DIVIDED = "divided"
+"""Attribute of a function without its body: whether threads divide its calls."""
+
 SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
 """Number of threads → load imbalance (see `spread`) above which more tasks are made."""
+
+
+def is_divided(func: tirx.PrimFunc) -> bool:
+    """Whether the runtime's threads divide a call of a function."""
+    if func.attrs and DIVIDED in func.attrs:
+        return bool(func.attrs[DIVIDED])
+    loops: list[tirx.For] = []
+    structural_walk(func.body, [(tirx.For, loops.append)])
+    return any(loop.kind == tirx.ForKind.PARALLEL for loop in loops)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from arm_ext.target.profiles import resolve
 from schedules.composites.vocabulary import LINEAR
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
+from schedules.kernels.common.threads import is_divided
 from schedules.kernels.gemm import gemm_f32
 from schedules.select import select
 from tests.arm_ext.models import residual_cnn
@@ -44,8 +45,23 @@ def test_completed_kernels_are_those_of_phases_without_stubs(name: str, target: 
         assert any(BODY in func.attrs for func in kernels.values())
         for symbol, func in kernels.items():
             tvm.ir.assert_structural_equal(kernel_cache.completed(func), expected[symbol])
+            assert is_divided(func) == is_divided(expected[symbol])
         memory = memory_of(found["lower"].mod, found["plan"].mod, kernel_cache)
         assert memory == memory_of(whole["lower"].mod, whole["plan"].mod)
+
+
+@pytest.mark.parametrize("size", [8, 256])
+def test_a_stub_knows_whether_threads_divide_its_calls(size: int):
+    a, b = Operand((size, size), "float32", "input", 0), Operand((size, size), "float32", "constant", 0)
+    workload, on = (
+        Workload(LINEAR.name, (a, b), (), (), a.shape, "float32"),
+        resolve("cortex-a76").tvm_target(),
+    )
+    params = gemm_f32.default(workload, CORES["cortex-a76"])
+    stub = KernelCache().stub(gemm_f32.NAME, workload, params, on)
+    assert (
+        is_divided(stub) == is_divided(gemm_f32.build(workload, params)) == params.parallel == (size == 256)
+    )
 
 
 def test_a_stub_holds_what_is_allocated_and_no_more():

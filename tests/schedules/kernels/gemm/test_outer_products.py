@@ -278,19 +278,41 @@ def test_a_callers_registers_and_array_survive(tmp_path: Path):
     assert done.stdout == "50\n"
 
 
-def test_variants_have_names_of_their_own():
-    variants = [
-        sme.Variant(data, to, wide, odd, limited)
-        for data, to in (("int8", "int8"), ("int8", "uint8"), ("uint8", "int8"), ("uint8", "uint8"))
-        for wide in (False, True)
-        for odd in (False, True)
-        for limited in (False, True)
-        if not (wide and limited)
-    ]
-    variants += [sme.Variant("float32", "float32", limited=limited) for limited in (False, True)]
-    # Only limits by the dtype's own ends know the dtype of the result.
-    alike = sum(variant.to == "uint8" and (variant.wide or variant.limited) for variant in variants)
-    assert len({variant.name for variant in variants}) == len(variants) - alike
+VARIANTS = [
+    sme.Variant(data, to, wide, odd, limited)
+    for data in ("int8", "uint8")
+    for to in ("int8", "uint8")
+    for wide in (False, True)
+    for odd in (False, True)
+    for limited in (False, True)
+] + [sme.Variant("float32", "float32", limited=limited) for limited in (False, True)]
+
+
+@pytest.mark.parametrize("shapes", [510, pytest.param(5000, marks=pytest.mark.long)])
+def test_shapes_that_are_drawn(shapes: int, tmp_path: Path):
+    try:
+        qemu = sme_emulator()
+    except EnvError:
+        pytest.skip("no QEMU that computes SME is installed")
+    functions = {variant.name: variant.assembly for variant in VARIANTS}
+    (tmp_path / "functions.s").write_text("\n".join(functions.values()))
+    rows = (
+        (v.floats, v.dtype == "uint8", v.to == "uint8", v.wide, v.odd, v.limited, v.name) for v in VARIANTS
+    )
+    lines = [f"enum {{ {', '.join(f'PLACE_{name}' for name in sme.FIELDS)} }};"]
+    lines += [f"function {name};" for name in functions]
+    lines += ["static const variant variants[] = {"]
+    lines += [f"    {{{name}, {', '.join(f'{flag:d}' for flag in flags)}}}," for *flags, name in rows]
+    (tmp_path / "variants.h").write_text("\n".join([*lines, "};", ""]))
+    source = Path(__file__).with_name("outer_products_fuzz.c")
+    cc = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-O2"]
+    cc += ["-ffp-contract=off", "-fno-sanitize=all", f"-I{tmp_path}", "-o", str(tmp_path / "program")]
+    subprocess.run([*cc, str(source), str(tmp_path / "functions.s")], check=True)
+    for seed, bits in enumerate((128, 256, 512)):
+        command = [qemu, "-cpu", f"max,{sme_cpu(bits)}", str(tmp_path / "program"), str(seed), str(shapes)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        print(f"{bits} bits: {done.stdout}")  # noqa: T201 (what was covered)
+        assert done.returncode == 0, done.stdout
 
 
 def test_packed_columns_begin_a_word_with_each_segment():
