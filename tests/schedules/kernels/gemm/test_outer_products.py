@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board, open_board
-from arm_ext.board.virtual import sme_emulator
+from arm_ext.board.virtual import emulator, sme_emulator
 from arm_ext.common.errors import EnvError
 from arm_ext.target.profiles import resolve, sme_cpu
+from arm_ext.target.toolchain import zig_target
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
@@ -39,7 +40,7 @@ from tests.schedules.products import (
     conv,
 )
 from tests.schedules.products import linear as linear_s8
-from tests.schedules.programs import BASELINE, linear, model_so
+from tests.schedules.programs import BASELINE, TRIPLE, linear, model_so
 
 TARGET = {**BASELINE, "mattr": ["+sme", "+dotprod"]}
 # Two vector pipes, so that SMMLA is slower than SMOPA, and a unit whose rates are assumed.
@@ -270,10 +271,12 @@ def test_a_callers_registers_and_array_survive(tmp_path: Path):
     text = PROGRAM.replace("SHAPE", ", ".join(map(str, shape))).replace("FUNCTION", variant.name)
     (tmp_path / "main.c").write_text(text.replace("BYTES", "32"))
     sources = [str(tmp_path / name) for name in ("main.c", "caller.s", "function.s")]
-    cc = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-o"]
+    cc = [sys.executable, "-m", "ziglang", "cc", "-target", zig_target(TRIPLE), "-o"]
     subprocess.run([*cc, str(tmp_path / "program"), *sources], check=True)
     done = subprocess.run(
-        [qemu, "-cpu", f"max,{sme_cpu(256)}", str(tmp_path / "program")], capture_output=True, text=True
+        [qemu, "-L", str(emulator()[1]), "-cpu", f"max,{sme_cpu(256)}", str(tmp_path / "program")],
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "50\n"
 
@@ -305,11 +308,20 @@ def test_shapes_that_are_drawn(shapes: int, tmp_path: Path):
     lines += [f"    {{{name}, {', '.join(f'{flag:d}' for flag in flags)}}}," for *flags, name in rows]
     (tmp_path / "variants.h").write_text("\n".join([*lines, "};", ""]))
     source = Path(__file__).with_name("outer_products_fuzz.c")
-    cc = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-O2"]
+    cc = [sys.executable, "-m", "ziglang", "cc", "-target", zig_target(TRIPLE), "-O2"]
     cc += ["-ffp-contract=off", "-fno-sanitize=all", f"-I{tmp_path}", "-o", str(tmp_path / "program")]
-    subprocess.run([*cc, str(source), str(tmp_path / "functions.s")], check=True)
+    subprocess.run([*cc, str(source), str(tmp_path / "functions.s"), "-lm"], check=True)
     for seed, bits in enumerate((128, 256, 512)):
-        command = [qemu, "-cpu", f"max,{sme_cpu(bits)}", str(tmp_path / "program"), str(seed), str(shapes)]
+        command = [
+            qemu,
+            "-L",
+            str(emulator()[1]),
+            "-cpu",
+            f"max,{sme_cpu(bits)}",
+            str(tmp_path / "program"),
+            str(seed),
+            str(shapes),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         print(f"{bits} bits: {done.stdout}")  # noqa: T201 (what was covered)
         assert done.returncode == 0, done.stdout
