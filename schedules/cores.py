@@ -131,7 +131,7 @@ class Core:
             accesses.
         fmla_latency: Cycles between two dependent FMLA on the same accumulator.
         dot_latency: Cycles between two dependent SDOT or SMMLA on the same accumulator.
-        outer_products: Its unit for SME, if its features have "sme".
+        outer_products: The unit for SME of the core's cluster; used if the core's features have "sme".
     """
 
     name: str

@@ -110,7 +110,7 @@ KERNELS: tuple[Kernel, ...] = (
 """The kernels for A64; those that need no vector instructions of their own run on x86-64, too."""
 
 SME_KERNELS: tuple[Kernel, ...] = (gemm_s8_sme, gemm_f32_sme)
-"""More kernels for A64 with SME."""
+"""The kernels for A64 with SME, beside those of `KERNELS`."""
 
 MICROCONTROLLER_KERNELS: tuple[Kernel, ...] = (
     gemm_s8_mve,

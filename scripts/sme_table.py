@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: T201 - it prints a table
-"""Instructions of an inference with SME, for docs/evidence.md: a C library in QEMU, whose log names each instruction.
+"""Instructions of an inference with SME, for docs/guides/sme.md: a C library, counted in the log of QEMU.
 
     python scripts/sme_table.py MODEL --target c1-pro [--bits 512] [--without]
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import arm_ext
 from arm_ext.board.virtual import sme_emulator
 from arm_ext.common.scratch import temporary
-from arm_ext.target.profiles import NARROW_SVE, sme_cpu
+from arm_ext.target.profiles import NARROW_SVE, SME_BITS, sme_cpu
 
 _TARGET = ("-target", "aarch64-linux-musl", "-static", "-O1", "-mcpu=generic")
 
@@ -66,7 +66,7 @@ def main() -> None:
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("--target", default="c1-pro")
-    parser.add_argument("--bits", type=int, choices=(128, 256, 512), default=512)
+    parser.add_argument("--bits", type=int, choices=SME_BITS, default=512)
     parser.add_argument("--without", action="store_true", help="compile without SME")
     given = parser.parse_args()
     with temporary() as folder:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.certify`: runs a model on every instruction-set level and number of threads, and compares the numbers."""
 
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from arm_ext.api.run import OutputCheck, checked, checked_steps, compared, stepp
 from arm_ext.api.sample_shapes import shaped_by
 from arm_ext.board import Board, LoadedModel, open_board
 from arm_ext.board.foreign import warn_of_foreign
-from arm_ext.board.virtual import NoSmeError, emulator, needs_sme
+from arm_ext.board.virtual import NoSmeError, emulator, needs_sme, qemu_version
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import ArmExtError, EnvError, ModelError, UsageError
 from arm_ext.common.npz import read_npz
@@ -400,12 +399,7 @@ def _emulators(programs: Sequence[Program], runs: Sequence[CertifiedRun]) -> dic
     ran = {run.level for run in runs if run.outcome != "not run"}
     sme = {needs_sme(program.level.cpu) for program in programs if program.level.name in ran}
     names = {False: "QEMU", True: "QEMU with SME"}
-    return {names[each]: _version(emulator(sme=each)[0]) for each in sorted(sme)}
-
-
-def _version(qemu: str) -> str:
-    line = subprocess.run([qemu, "--version"], capture_output=True, text=True, check=False).stdout
-    return line.partition("\n")[0].removeprefix("qemu-aarch64 version ")
+    return {names[each]: qemu_version(emulator(sme=each)[0]) for each in sorted(sme)}
 
 
 @dataclass

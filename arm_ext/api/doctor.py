@@ -18,7 +18,7 @@ from typing import Literal
 from arm_ext.board import open_board
 from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
-from arm_ext.board.virtual import SME_QEMU, sme_emulator
+from arm_ext.board.virtual import NoSmeError, sme_emulator
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import ArmExtError, EnvError
 from arm_ext.common.json_record import ClosedRecord
@@ -242,14 +242,10 @@ def _qemu_plugins() -> str:
 def _qemu_sme() -> str:
     try:
         path = sme_emulator()
-    except EnvError as error:
-        raise _LackError(
-            "not found: packages with --mattr=+sme cannot run here", "scripts/qemu_sme.sh"
-        ) from error
-    version = _version_of(path)
-    if int(version.partition(".")[0]) < SME_QEMU:
-        raise _LackError(f"{version} ({path}) computes int8 SMOPA wrongly", "scripts/qemu_sme.sh")
-    return f"{version} ({path})"
+    except NoSmeError as error:
+        lack = f"{error.lack}: packages with --mattr=+sme cannot run here"
+        raise _LackError(lack, "scripts/qemu_sme.sh") from error
+    return f"{_version_of(path)} ({path})"
 
 
 def _sysroot() -> str:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The virtual board: our RPC server for aarch64 under qemu-aarch64, on this machine."""
 
+import functools
 import os
 import platform
 import re
 import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 from arm_ext.board.base import Board
@@ -24,11 +26,13 @@ _QEMU = "qemu-aarch64"
 SME_QEMU = 10
 """The first major version of QEMU that was seen to compute SME rightly (10.0.2 and 11.1.3; 7.2 does not)."""
 SME_FOLDER = "qemu-sme"
-"""Folder of the cache with a newer QEMU, which has no plugins; this machine's stays as it is."""
+"""Folder of the cache for the newer QEMU that `scripts/qemu_sme.sh` installs, which has no plugins."""
 _LOADER = "lib/ld-linux-aarch64.so.1"
 _CXX_LIBRARY = "lib/libstdc++.so.6"
 # Time limit; the server starts in half a second, but a loaded machine may need more.
 _START_SECONDS = 120
+# Time limit of `qemu-aarch64 --version`.
+_VERSION_SECONDS = 20
 # Paths that the emulator and the server may read: libraries of this machine and of arm64, and files of the kernel,
 # but no user files.
 _SYSTEM = (
@@ -198,7 +202,7 @@ def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
         return own_cpu or DEFAULT_CPU
     if name in PROFILES:
         return PROFILES[name].qemu_cpu or DEFAULT_CPU
-    # QEMU's `max` has SME, which 7.2 computes wrongly: only where it is asked for, and then by a newer QEMU.
+    # QEMU's CPU `max` has SME, which QEMU 7.2 computes wrongly. SME has to be asked for, so that a newer QEMU runs it.
     return f"{name},sme=off" if name.partition(",")[0] == "max" and "sme" not in name else name
 
 
@@ -208,24 +212,54 @@ def needs_sme(cpu: str) -> bool:
 
 
 class NoSmeError(EnvError):
-    """Raised if no QEMU that computes SME is installed."""
+    """Raised if no QEMU that computes SME is installed.
+
+    Attributes:
+        lack: What was found instead.
+    """
+
+    def __init__(self, lack: str) -> None:
+        super().__init__(
+            f"a virtual board with SME needs QEMU {SME_QEMU} or newer, as older ones compute int8 SMOPA wrongly; "
+            f"{lack}: run scripts/qemu_sme.sh, which puts one beside this machine's, or compile without --mattr=+sme"
+        )
+        self.lack = lack
 
 
 def sme_emulator() -> str:
     """Return the path of a qemu-aarch64 that computes SME: ARM_EXT_QEMU_SME, or what `scripts/qemu_sme.sh` installed.
 
     Raises:
-        NoSmeError: There is none.
+        NoSmeError: There is none, or an older one.
     """
     override = os.environ.get("ARM_EXT_QEMU_SME")
     path = Path(override) if override else cache_folder() / SME_FOLDER / "usr" / "bin" / _QEMU
     if not os.access(path, os.X_OK) or path.is_dir():
-        lack = f"ARM_EXT_QEMU_SME names {path}, which is no program" if override else "none is installed"
-        raise NoSmeError(
-            f"a virtual board with SME needs QEMU {SME_QEMU} or newer, as older ones compute int8 SMOPA wrongly; "
-            f"{lack}: run scripts/qemu_sme.sh, which puts one beside this machine's, or compile without --mattr=+sme"
-        )
+        named = f"ARM_EXT_QEMU_SME names {path}, which is no program"
+        raise NoSmeError(named if override else "none is installed")
+    version = qemu_version(str(path))
+    major = version.partition(".")[0]
+    if not major.isdecimal() or int(major) < SME_QEMU:
+        raise NoSmeError(f"{path} is of version {version or 'unknown'}")
     return str(path)
+
+
+@functools.cache
+def qemu_version(qemu: str) -> str:
+    """Return the version that a qemu-aarch64 prints, such as "11.1.3 (Debian 1:11.1.3)"; "" if it prints none."""
+    try:
+        done = subprocess.run(
+            [qemu, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    prefix, _, version = done.stdout.partition("\n")[0].partition(" version ")
+    return version if prefix == _QEMU else ""
 
 
 def emulator(*, sme: bool = False) -> tuple[str, Path]:

@@ -162,7 +162,7 @@ def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
 def _decode(start: int, words: npt.NDArray[np.uint32]) -> Iterator[tuple[int, str, str]]:
     """Yield address, mnemonic (".byte" if none) and operands of instructions.
 
-    What is a repetition of an instruction among them, as two of three are, is left out.
+    Repetitions of an instruction, two of three instructions, are left out.
     """
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     decoder.skipdata = True
@@ -197,15 +197,27 @@ def _code(
 
 
 def _streaming(elf: ELFFile) -> list[tuple[int, int]]:
-    """Return the first address of each function that runs in streaming mode, and that behind it, in ascending order."""
+    """Return first address and end of each function that runs in streaming mode, in ascending order of addresses."""
+    # Symbols of one address are those of one function.
+    return sorted(
+        {
+            (start, start + size)
+            for start, size, name in _functions(elf)
+            if size and name.startswith(sme.PREFIX)
+        }
+    )
+
+
+def _functions(elf: ELFFile) -> list[tuple[int, int, str]]:
+    """Return (address, bytes, name) of each symbol of a function."""
     table = elf.get_section_by_name(".symtab")
     symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-    found = {
-        (s.entry.st_value, s.entry.st_value + s.entry.st_size)
+    bit = elf.header.e_machine == "EM_ARM"  # set in the address of a function of Thumb code
+    return [
+        (s.entry.st_value - bit, s.entry.st_size, str(s.name))
         for s in symbols
-        if s.entry.st_info.type == "STT_FUNC" and s.name.startswith(sme.PREFIX) and s.entry.st_size
-    }
-    return sorted(found)
+        if s.entry.st_info.type == "STT_FUNC"
+    ]
 
 
 def _refusal(
@@ -225,11 +237,6 @@ def _refusal(
 
 def _function_at(elf: ELFFile, address: int) -> str:
     """Return the name of the last function symbol at or before an address."""
-    table = elf.get_section_by_name(".symtab")
-    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-    bit = elf.header.e_machine == "EM_ARM"  # set in the address of a function of Thumb code
-    functions = sorted(
-        (s.entry.st_value - bit, s.name) for s in symbols if s.entry.st_info.type == "STT_FUNC"
-    )
+    functions = sorted((start, name) for start, _, name in _functions(elf))
     index = bisect_right(functions, address, key=lambda f: f[0])
-    return str(functions[index - 1][1]) if index else "no function"
+    return functions[index - 1][1] if index else "no function"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.target.profiles import NARROW_SVE, PROFILES, Profile, resolve, sme_cpu
+from arm_ext.target.profiles import NARROW_SVE, PROFILES, SME_BITS, Profile, resolve, sme_cpu
 
 ALL = "all"
 """Name that stands for all levels."""
@@ -49,8 +49,8 @@ def _level(name: str, target: str, mattr: str | None = None, cpu: str | None = N
 def levels() -> tuple[Level, ...]:
     """Return the levels, each with instructions or a length of vectors that the one before lacks.
 
-    SVE of 512 bits run the code for 128: no core of `PROFILES` has them, and all of our code leaves the length
-    open.
+    The level of SVE with 512 bits runs the code for 128: no core of `PROFILES` has such vectors, and all of our code
+    leaves the length open.
     """
     return (
         _level("armv8-a", "cortex-a72"),
@@ -59,10 +59,7 @@ def levels() -> tuple[Level, ...]:
         _level("sve-128", "neoverse-n2"),
         _level("sve-256", "neoverse-v1"),
         _level("sve-512", "neoverse-n2", cpu="max,sve512=on,sme=off"),
-        *(
-            _level(f"sme-{bits}", "c1-pro", "+sme", f"max,{NARROW_SVE},{sme_cpu(bits)}")
-            for bits in (128, 256, 512)
-        ),
+        *(_level(f"sme-{bits}", "c1-pro", "+sme", f"max,{NARROW_SVE},{sme_cpu(bits)}") for bits in SME_BITS),
     )
 
 

@@ -47,8 +47,8 @@ ISA_FEATURES = frozenset(
     }
 )
 
-# Features that LLVM's CPUs have (C1) and no profile lists, whose instructions LLVM would use: copies and fills of
-# memory, for which Linux has to be newer than the cores are.
+# Features that LLVM's CPUs of C1 have and no profile lists. They are switched off, as LLVM would use their
+# instructions: those of MOPS copy and fill memory, and need Linux 6.5.
 _LEFT_OUT = frozenset({"mops"})
 
 # The same for Cortex-M: `vfp2sp` is the single-precision FPU (FPv4), `fp-armv8d16sp` its rounding instructions (FPv5).
@@ -74,7 +74,8 @@ _QEMU_CPUS = {
     "cortex-a72": frozenset({"aes", "crc", "sha2"}),
     "cortex-a76": frozenset({"aes", "crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm", "sha2"}),
 }
-_QEMU_SME = (128, 256, 512)
+SME_BITS = (128, 256, 512)
+"""Lengths of the vectors of SME that boards are emulated with."""
 NARROW_SVE = "sve128=on,sve256=off,sve512=off"
 """The part of QEMU's -cpu for SVE with vectors of 128 bits."""
 _QEMU_SVE = {128: NARROW_SVE, 256: "sve256=on,sve512=off"}
@@ -266,7 +267,7 @@ def _qemu_cpu(core: Core) -> str:
 
 def sme_cpu(bits: int) -> str:
     """Return the part of QEMU's -cpu for SME with vectors of one length."""
-    return ",".join(f"sme{each}={'on' if each == bits else 'off'}" for each in _QEMU_SME)
+    return ",".join(f"sme{each}={'on' if each == bits else 'off'}" for each in SME_BITS)
 
 
 def _profile(name: str, core: str, note: str) -> Profile:

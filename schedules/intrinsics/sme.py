@@ -27,27 +27,26 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check_flat
+from schedules.numerics.binary32 import MAGIC_BITS
 from schedules.tir.emit import importing
 
 FEATURE = "sme"
 
 PREFIX = "arm_sme_"
-"""Prefix of the functions' symbols: what checks machine code allows SVE there, which SME provides in streaming mode."""
+"""Prefix of the symbols of functions that run in streaming mode, where SME provides SVE: a check of machine code by
+features has to allow SVE in them."""
 
 PANEL = 32
-"""Most rows of a panel of rows, and columns of a packed panel of weights: two vectors of 512 bits."""
+"""Most rows of a packed panel of data, and columns of a packed panel of weights: two vectors of 512 bits."""
 
 WORD = 4
-"""Bytes of k that an outer product sums for each element of a tile: four int8, or one float32."""
+"""Bytes of a row, and of a column, whose products one instruction adds to a sum: four int8, or one float32."""
 
 TILES = 4
 """Tiles of 32-bit sums."""
 
-MAGIC = 0x4B400000
-"""The bits of 1.5 * 2**23, which rounds half to even when it is added; see `epilogues.requantize`."""
-
 FIELDS = (
-    *("words", "columns", "constants", "step", "zero", "low", "high"),
+    *("words", "columns", "constants", "zero", "low", "high"),
     *("width", "height", "image", "line", "pixel", "start", "pieces"),
 )
 """Fields of `Shape.array`; segments follow."""
@@ -58,7 +57,7 @@ _SEGMENTS = 8 * len(FIELDS)
 
 @dataclass(frozen=True)
 class Shape:
-    """What the function knows of its operands at run time, as int64 in `array`.
+    """Sizes, strides and limits of a product, which the function reads at run time from `array`.
 
     Attributes:
         columns: Number of columns of the result.
@@ -93,7 +92,6 @@ class Shape:
             "words": self.words,
             "columns": self.columns,
             "constants": WORD * padded(self.columns),
-            "step": self.columns,
             "zero": self.zero & 0xFFFFFFFF,
             "low": low,
             "high": high,
@@ -129,7 +127,7 @@ def pack_columns(weights: npt.NDArray[Any], segments: Sequence[tuple[int, int]])
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs in the function's code.
+    """The properties of a product that the function's code depends on.
 
     Attributes:
         dtype: Dtype of the data: "int8", "uint8", which is read as int8 with its top bit flipped, or "float32".
@@ -151,7 +149,7 @@ class Variant:
         return self.dtype == "float32"
 
     def limit(self, value: float, zero: int) -> int:
-        """Return a limit of the result as the function reads it: the bits of a float, or an int16."""
+        """Return the number that `Shape.array` holds for a limit of the result: the bits of a float, or an int16."""
         if self.floats or self.wide:
             return int(np.float32(value - zero).view(np.uint32))
         return int(value) & 0xFFFF
@@ -216,7 +214,7 @@ class Variant:
         return "\n".join(parts)
 
     def _constants(self) -> str:
-        """Registers that hold the same value throughout: z27 to z31, and p0, all true."""
+        """The code that loads the registers which keep their values through the function: z27 to z31."""
         lanes = ("ld1rw", "s") if self.floats or self.wide else ("ld1rh", "h")
         lines = [
             f"{lanes[0]} {{z{29 + i}.{lanes[1]}}}, p0/z, [x4, #{_AT[name]}]"
@@ -224,7 +222,11 @@ class Variant:
         ]
         if self.floats:
             return "\n".join([*lines, "fmov z28.s, #1.0"])
-        lines += ["mov z28.b, #-128", f"ldr w9, [x4, #{_AT['zero']}]", f"movz w10, #{MAGIC >> 16}, lsl #16"]
+        lines += [
+            "mov z28.b, #-128",
+            f"ldr w9, [x4, #{_AT['zero']}]",
+            f"movz w10, #{MAGIC_BITS >> 16}, lsl #16",
+        ]
         if self.odd:  # an odd addend would round ties to odd values
             lines += ["mov z31.h, w9"]
         else:
@@ -349,6 +351,17 @@ _FUNCTION = """
 .endif
 """
 
+_SAVED = [
+    *((f"x{n}", f"x{n + 1}") for n in range(19, 29, 2)),
+    *((f"d{n}", f"d{n + 1}") for n in range(8, 16, 2)),
+]
+
+
+def _each_saved(instruction: str) -> str:
+    """Return the code that stores (STP) or loads (LDP) the registers which a called function has to keep."""
+    return "\n".join(f"{instruction} {a}, {b}, [sp, #{16 * at}]" for at, (a, b) in enumerate(_SAVED, 1))
+
+
 _ENTER = f"""
 cmp x6, x7
 b.lo .Lrows%=
@@ -356,15 +369,7 @@ ret // a thread without rows
 .Lrows%=:
 stp x29, x30, [sp, #-160]!
 mov x29, sp
-stp x19, x20, [sp, #16]
-stp x21, x22, [sp, #32]
-stp x23, x24, [sp, #48]
-stp x25, x26, [sp, #64]
-stp x27, x28, [sp, #80]
-stp d8, d9, [sp, #96]
-stp d10, d11, [sp, #112]
-stp d12, d13, [sp, #128]
-stp d14, d15, [sp, #144]
+{_each_saved("stp")}
 sub sp, sp, #{8 * PANEL}
 smstart sm
 // A caller's ZA, of which TPIDR2_EL0 says where it is to be stored: address, then number of slices.
@@ -553,24 +558,24 @@ b.ne .Lone{name}%=
 b .Lfinish%=
 """
 
-_FINISH = f"""
+_FINISH = """
 .Lfinish%=:
-ldr x26, [x4, #{_AT["step"]}]
+mov x26, x19
 lsl x27, x26, #1
 add x28, x27, x26
 madd x15, x6, x26, x9
-add x15, x3, x15, lsl #{{shift}}
+add x15, x3, x15, lsl #{shift}
 lsl x10, x26, #2
 sub x17, x7, x6
 cmp x17, x8
 csel x11, x17, x8, lo
-{{upper}}
+{upper}
 cmp x17, x8
 b.ls .Lnext%=
 sub x17, x17, x8
 cmp x17, x8
 csel x11, x17, x8, lo
-{{lower}}
+{lower}
 .Lnext%=:
 add x9, x9, x8, lsl #1
 cmp x9, x19
@@ -608,15 +613,7 @@ b.ne .Lone{name}%=
 _LEAVE = f"""
 smstop
 add sp, sp, #{8 * PANEL}
-ldp x19, x20, [sp, #16]
-ldp x21, x22, [sp, #32]
-ldp x23, x24, [sp, #48]
-ldp x25, x26, [sp, #64]
-ldp x27, x28, [sp, #80]
-ldp d8, d9, [sp, #96]
-ldp d10, d11, [sp, #112]
-ldp d12, d13, [sp, #128]
-ldp d14, d15, [sp, #144]
+{_each_saved("ldp")}
 ldp x29, x30, [sp], #160
 ret
 """

@@ -11,6 +11,12 @@ Array = npt.NDArray[Any]
 Values = Array | np.floating[Any]
 """An array, or one number."""
 
+MAGIC = 12582912.0
+"""1.5 * 2**23: the binary32 numbers from 2**23 to 2**24 are the integers, so that its addition rounds half to even."""
+
+MAGIC_BITS = 0x4B400000
+"""The bits of `MAGIC`."""
+
 
 def fma(a: Values, b: Values, c: Values) -> Array:
     """Return a * b + c of float32 values, rounded once.

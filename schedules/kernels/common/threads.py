@@ -31,7 +31,7 @@ FEW_TASKS = 8
 still get even shares of the others."""
 
 DIVIDED = "divided"
-"""Attribute of a function without its body: whether threads divide its calls."""
+"""Attribute of a kernel's stub, which has no body: whether the runtime's threads divide a call of the kernel."""
 
 SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
 """Number of threads → load imbalance (see `spread`) above which more tasks are made."""

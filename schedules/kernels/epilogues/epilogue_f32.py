@@ -113,7 +113,9 @@ def applied(
     residual: tirx.Buffer | None,
     slopes: Slopes | None = None,
 ) -> ir.Expr:
-    """Emit one step for a vector of outputs; arguments are those of `finish`, `offset` that of the vector.
+    """Emit one step of an epilogue for a vector of outputs.
+
+    Arguments are those of `finish`, but for `offset`: that of the vector in the output and in the residual.
 
     Raises:
         ValueError: The epilogue has no such step.

@@ -34,14 +34,9 @@ from tvm import ir, tirx
 from schedules.intrinsics.narrow import addp16, fcvtns, fma, fmulx, narrow8, sqadd16, sqadd32, sqxtn16
 from schedules.intrinsics.vector import combine
 from schedules.kernels.epilogues.tosa_rescale import rescale16
+from schedules.numerics.binary32 import MAGIC, MAGIC_BITS
 
 Form = Literal["fused", "biased", "magic", "convert", "rescale", "none"]
-
-MAGIC = 12582912.0
-"""1.5 * 2**23: the binary32 numbers from 2**23 to 2**24 are the integers."""
-
-MAGIC_BITS = 0x4B400000
-"""The bits of `MAGIC`."""
 
 HALF = 1 << 16
 """A step of the upper half of a register of 32 bits."""

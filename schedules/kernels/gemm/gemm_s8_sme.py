@@ -85,8 +85,8 @@ class _Smopa(OuterProducts[IntegerProduct]):
             return T.Bind(residual.add(load(y, at, VECTOR), [load(other, at, VECTOR)], more))
 
         size = product.rows.count * product.columns
-        # The last vector overlaps the one before it: it is computed first, from values that are still those of the
-        # product, and stored last.
+        # The last vector of results overlaps the one before it. It is computed first, while both hold the product's
+        # values, and stored last.
         behind = i64(size - VECTOR)
         last = total(behind) if size % VECTOR else None
         with T.serial(i64(0), i64(size // VECTOR)) as index:

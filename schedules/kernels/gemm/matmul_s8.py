@@ -29,7 +29,7 @@ from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import threads, tiling
 from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.epilogues import requantize_step
-from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
+from schedules.kernels.epilogues.requantize import INSTRUCTIONS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
 from schedules.kernels.gemm.packed_panels_s8 import Packer
 from schedules.kernels.gemm.product_s8 import FLIP
@@ -37,6 +37,7 @@ from schedules.kernels.gemm.run_time_instructions_s8 import SMLSL, SUMS, units_o
 from schedules.kernels.gemm.run_time_product_s8 import RunTimeProduct
 from schedules.kernels.tiles.packed_tile import SDOT, SMMLA
 from schedules.kernels.tiles.tile_stores import pieces
+from schedules.numerics.binary32 import MAGIC_BITS
 from schedules.tir.emit import i64, kernel_function, load, store
 
 NAME = "matmul_s8"

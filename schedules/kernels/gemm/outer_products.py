@@ -6,9 +6,9 @@ the function in streaming mode lacks follow it in a loop of NEON over the result
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
@@ -26,13 +26,13 @@ TASKS = (1, 2, 4)
 """Numbers of tasks that tuning tries."""
 
 ROW_INSTRUCTIONS = 4
-"""Instructions that compute where a row is."""
+"""Instructions that compute the address of a row."""
 
 PACKED_ROW = 13 / 4
-"""Instructions that write the vector of a row to a tile."""
+"""Instructions that write a vector of a row's data to a tile."""
 
 PACKED_WORD = 2
-"""Instructions that store a word of k of a vector of rows."""
+"""Instructions that store one word of k for v rows, a column of a tile."""
 
 LOADS = 4
 """Vectors that are loaded for the outer products of a word of k."""
@@ -48,7 +48,7 @@ Q = TypeVar("Q", bound=GemmProduct)
 
 @dataclass(frozen=True)
 class Params:
-    """Parameters of the kernels.
+    """Parameters of the kernels on SME.
 
     Attributes:
         tasks: Number of tasks that share the rows, each on a thread of its own.
@@ -150,7 +150,7 @@ class OuterProducts(ABC, Generic[Q]):
         return total + params.tasks * unit.start_cycles + self.finish_cycles(workload, product, core)
 
     def pack(self, workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-        """Pack weights, constants of the columns, and what the function knows of the operands."""
+        """Return the packed weights, the constants of the columns, and the array of `sme.Shape`."""
         product = taken(self.product(workload), workload)
         weights = weights_by_column(workload, constants, product)[0]
         return (
@@ -194,7 +194,7 @@ class OuterProducts(ABC, Generic[Q]):
         assert function.prim_func is not None
         return function.prim_func
 
-    def _tasks(self, product: Q, params: Params, task: Any) -> None:
+    def _tasks(self, product: Q, params: Params, task: Callable[[ir.Expr, ir.Expr], None]) -> None:
         """Emit the tasks, each of whole panels but for the last."""
         count, panels = product.rows.count, _panels(product)
         if params.tasks == 1:

@@ -23,11 +23,12 @@ from schedules.intrinsics.reload import reloaded
 from schedules.kernels.common import tiling
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import row_scales
-from schedules.kernels.epilogues.requantize import MAGIC_BITS, Form
+from schedules.kernels.epilogues.requantize import Form
 from schedules.kernels.epilogues.requantize_fused import fused_constants
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.product import weights_by_column
 from schedules.kernels.gemm.product_s8 import IntegerProduct
+from schedules.numerics.binary32 import MAGIC_BITS
 from schedules.tir.emit import load, take
 
 HEADER = 3

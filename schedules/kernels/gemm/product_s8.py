@@ -33,7 +33,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
 from schedules.kernels.epilogues.accumulator_bounds import BYTE_SPAN
-from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
+from schedules.kernels.epilogues.requantize import NOT_REQUANTIZED, Form, Requantization
 from schedules.kernels.epilogues.residual_s8 import Residual
 from schedules.kernels.epilogues.row_scales import DYNAMIC, RowScales
 from schedules.kernels.gemm.product import (
@@ -45,6 +45,7 @@ from schedules.kernels.gemm.product import (
     transposed_convolution,
     weights_by_column,
 )
+from schedules.numerics.binary32 import MAGIC_BITS
 from schedules.tir.emit import converted
 
 LINEAR = "arm.linear_s8"

@@ -15,12 +15,12 @@ from arm_ext import cli
 from arm_ext.api import digits
 from arm_ext.api.certify import Computed, Matrix, Program
 from arm_ext.api.verify import certified
-from arm_ext.board.virtual import NoSmeError, sme_emulator
 from arm_ext.common.errors import UsageError
 from arm_ext.report.certificate import Certificate
 from arm_ext.target.levels import chosen, levels
 from tests.arm_ext import npu_models
 from tests.arm_ext.frontends.onnx import control_models
+from tests.sme import has_sme
 
 # Negates the weights of linear layers where vectors have 256 bits.
 BROKEN = """
@@ -45,14 +45,6 @@ class Broken:
 
 KERNELS = [Broken()]
 """
-
-
-def has_sme() -> bool:
-    try:
-        sme_emulator()
-    except NoSmeError:
-        return False
-    return True
 
 
 # The levels that can be emulated here: those of SME by a newer QEMU, where one is installed.

@@ -15,11 +15,11 @@ from arm_ext.board.virtual import (
     counting_to,
     emulated_cpu,
     needs_sme,
-    sme_emulator,
 )
 from arm_ext.common.errors import EnvError, UsageError
 from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS, SPIN
 from tests.arm_ext.board.processes import eventually, group, processes_of
+from tests.sme import require_sme
 
 _INPUTS = [np.ones((ROWS, COLUMNS), np.float32), np.ones(COLUMNS, np.float32)]
 
@@ -139,7 +139,9 @@ def test_the_name_of_a_profile_is_its_emulator(name: str, own: str, own_cpu: str
     assert emulated_cpu(name, own, own_cpu) == cpu
 
 
-def test_sme_needs_an_emulator_of_its_own_which_cannot_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sme_needs_an_emulator_of_its_own_which_cannot_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert [needs_sme(cpu) for cpu in ("max,sme512=on", "max,sme=on", "max,sme=off", "neoverse-n2")] == [
         1,
         1,
@@ -149,11 +151,16 @@ def test_sme_needs_an_emulator_of_its_own_which_cannot_count(monkeypatch: pytest
     monkeypatch.setenv("ARM_EXT_QEMU_SME", "/nowhere")
     with pytest.raises(EnvError, match=r"names /nowhere, which is no program: run scripts/qemu_sme.sh"):
         open_board("virtual:max,sme512=on")
+    old = tmp_path / "qemu-aarch64"
+    old.write_text("#!/bin/sh\necho qemu-aarch64 version 7.2.22\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("ARM_EXT_QEMU_SME", str(old))
+    with pytest.raises(
+        EnvError, match=r"needs QEMU 10 or newer, .*; .*/qemu-aarch64 is of version 7\.2\.22: run"
+    ):
+        open_board("virtual:max,sme512=on")
     monkeypatch.delenv("ARM_EXT_QEMU_SME")
-    try:
-        sme_emulator()
-    except EnvError:
-        pytest.skip("no QEMU that computes SME is installed")
+    require_sme()
     with pytest.raises(
         EnvError, match=r"which computes SME, cannot load plugins, so the virtual board cannot count"
     ):

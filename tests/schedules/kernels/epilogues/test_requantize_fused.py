@@ -8,8 +8,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from arm_ext.board import Board
 from schedules.kernels.epilogues import requantize_fused
-from schedules.kernels.epilogues.requantize import MAGIC_BITS, MAGIC_LIMIT, Requantization, requantize16
+from schedules.kernels.epilogues.requantize import MAGIC_LIMIT, Requantization, requantize16
 from schedules.kernels.epilogues.requantize_fused import FusedRequantization, fused_constants
+from schedules.numerics.binary32 import MAGIC_BITS
 from schedules.numerics.qdq.requantize import requantize
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so

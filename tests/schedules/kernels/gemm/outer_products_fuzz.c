@@ -120,7 +120,7 @@ static void fill(const drawn* d) {
 static void describe(const drawn* d, long* shape) {
   int narrow = !d->v->floats && !d->v->wide;
   float shift = d->v->floats ? 0 : (float)d->zero;
-  shape[PLACE_words] = d->words, shape[PLACE_columns] = shape[PLACE_step] = d->columns;
+  shape[PLACE_words] = d->words, shape[PLACE_columns] = d->columns;
   shape[PLACE_constants] = 4 * d->padded, shape[PLACE_zero] = d->zero & 0xffffffff;
   shape[PLACE_low] = narrow ? (long)d->low & 0xffff : bits(d->low - shift) & 0xffffffff;
   shape[PLACE_high] = narrow ? (long)d->high & 0xffff : bits(d->high - shift) & 0xffffffff;

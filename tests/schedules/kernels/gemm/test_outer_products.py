@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board, open_board
-from arm_ext.board.virtual import emulator, sme_emulator
-from arm_ext.common.errors import EnvError
-from arm_ext.target.profiles import resolve, sme_cpu
+from arm_ext.board.virtual import emulator
+from arm_ext.target.profiles import SME_BITS, resolve, sme_cpu
 from arm_ext.target.toolchain import zig_target
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
@@ -41,6 +40,7 @@ from tests.schedules.products import (
 )
 from tests.schedules.products import linear as linear_s8
 from tests.schedules.programs import BASELINE, TRIPLE, linear, model_so
+from tests.sme import require_sme
 
 TARGET = {**BASELINE, "mattr": ["+sme", "+dotprod"]}
 # Two vector pipes, so that SMMLA is slower than SMOPA, and a unit whose rates are assumed.
@@ -49,19 +49,21 @@ CORE = PROFILE.core
 STEPS = ("bias", "residual", "relu", "clip")
 
 
-@pytest.fixture(scope="module", params=[128, 256, 512])
+@pytest.fixture(scope="module", params=SME_BITS)
 def sme_board(request: pytest.FixtureRequest) -> Iterator[Board]:
     """An emulated board with vectors of one length in streaming mode, and without SVE outside it, as Apple's M4."""
-    try:
-        board = open_board(f"virtual:max,sve=off,{sme_cpu(request.param)}")
-    except EnvError as error:
-        if "scripts/qemu_sme.sh" not in str(error):
-            raise
-        pytest.skip("no QEMU that computes SME is installed")
-    with board:
+    require_sme()
+    with open_board(f"virtual:max,sve=off,{sme_cpu(request.param)}") as board:
         assert "sme" in board.info.features
         assert "sve" not in board.info.features
         yield board
+
+
+def emulated(program: Path, bits: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a C program with vectors of a length in streaming mode."""
+    qemu, root = emulator(sme=True)
+    line = [qemu, "-L", str(root), "-cpu", f"max,{sme_cpu(bits)}", str(program), *arguments]
+    return subprocess.run(line, capture_output=True, text=True)
 
 
 def taken(kernel: Kernel, cases: Sequence[Any]) -> list[Any]:
@@ -260,10 +262,7 @@ int main(void)
 
 
 def test_a_callers_registers_and_array_survive(tmp_path: Path):
-    try:
-        qemu = sme_emulator()
-    except EnvError:
-        pytest.skip("no QEMU that computes SME is installed")
+    require_sme()
     variant = sme.Variant("int8", "int8")
     shape = sme.Shape(1, 0, -128, 127, (1, 1, 1), (0, 0, 4), 0, ((0, 4),), 1).array(variant)
     (tmp_path / "function.s").write_text(variant.assembly)
@@ -273,12 +272,7 @@ def test_a_callers_registers_and_array_survive(tmp_path: Path):
     sources = [str(tmp_path / name) for name in ("main.c", "caller.s", "function.s")]
     cc = [sys.executable, "-m", "ziglang", "cc", "-target", zig_target(TRIPLE), "-o"]
     subprocess.run([*cc, str(tmp_path / "program"), *sources], check=True)
-    done = subprocess.run(
-        [qemu, "-L", str(emulator()[1]), "-cpu", f"max,{sme_cpu(256)}", str(tmp_path / "program")],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "50\n"
+    assert emulated(tmp_path / "program", 256).stdout == "50\n"
 
 
 VARIANTS = [
@@ -293,10 +287,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("shapes", [510, pytest.param(5000, marks=pytest.mark.long)])
 def test_shapes_that_are_drawn(shapes: int, tmp_path: Path):
-    try:
-        qemu = sme_emulator()
-    except EnvError:
-        pytest.skip("no QEMU that computes SME is installed")
+    require_sme()
     functions = {variant.name: variant.assembly for variant in VARIANTS}
     (tmp_path / "functions.s").write_text("\n".join(functions.values()))
     rows = (
@@ -311,18 +302,8 @@ def test_shapes_that_are_drawn(shapes: int, tmp_path: Path):
     cc = [sys.executable, "-m", "ziglang", "cc", "-target", zig_target(TRIPLE), "-O2"]
     cc += ["-ffp-contract=off", "-fno-sanitize=all", f"-I{tmp_path}", "-o", str(tmp_path / "program")]
     subprocess.run([*cc, str(source), str(tmp_path / "functions.s"), "-lm"], check=True)
-    for seed, bits in enumerate((128, 256, 512)):
-        command = [
-            qemu,
-            "-L",
-            str(emulator()[1]),
-            "-cpu",
-            f"max,{sme_cpu(bits)}",
-            str(tmp_path / "program"),
-            str(seed),
-            str(shapes),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True)
+    for seed, bits in enumerate(SME_BITS):
+        done = emulated(tmp_path / "program", bits, str(seed), str(shapes))
         print(f"{bits} bits: {done.stdout}")  # noqa: T201 (what was covered)
         assert done.returncode == 0, done.stdout
 

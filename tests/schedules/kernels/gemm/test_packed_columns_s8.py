@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedules.kernels.epilogues.requantize import MAGIC_BITS
 from schedules.kernels.epilogues.requantize_fused import fused_constants
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.packed_columns_s8 import ADDENDS, HEADER, MULTIPLIERS, NOT_FUSED, Headers, Panels
 from schedules.kernels.gemm.product import reordered
 from schedules.kernels.tiles import sdot_tile
+from schedules.numerics.binary32 import MAGIC_BITS
 from tests.schedules.products import WIDE, Case, conv
 
 VECTORS, COLUMNS = 2, 8

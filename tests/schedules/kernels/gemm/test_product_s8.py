@@ -7,13 +7,13 @@ import pytest
 
 from schedules.composites.workload import Magnitude, Operand, OperandPadding, Step, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.epilogues.requantize import MAGIC_BITS
 from schedules.kernels.gemm.product_s8 import (
     IntegerProduct,
     offsets_and_multipliers,
     product_of,
     weights_by_column,
 )
+from schedules.numerics.binary32 import MAGIC_BITS
 from tests.schedules.products import UNSIGNED, conv, linear
 
 CONV = conv((1, 6, 5, 4), 6, (3, 3), groups=2, pads=(1, 0, 1, 0))
