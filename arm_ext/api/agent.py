@@ -18,7 +18,8 @@ from arm_ext.frontends.supported import SUPPORTED
 from arm_ext.package import load_package
 from arm_ext.report.page import render
 from arm_ext.report.report import CompileReport
-from arm_ext.target.profiles import PROFILES
+from arm_ext.target.family import family_levels
+from arm_ext.target.profiles import FAMILY, PROFILES
 
 Document = dict[str, Any]
 Sizes = Mapping[str, Sequence[int]]
@@ -159,6 +160,7 @@ class AgentTools:
         """List the targets, with their cores, and the operators' formats that `operators` takes."""
         return {
             "targets": {name: profile.core.name for name, profile in PROFILES.items()},
+            "families": {FAMILY: [level.name for level in family_levels()]},
             "formats": list(SUPPORTED),
         }
 

@@ -79,7 +79,7 @@ def bench(
         if threads is not None or cores:
             raise UsageError("--threads and --cores are for packages; a microcontroller has one core")
         return count_library(pkg, board)
-    views = views_of(pkg, static_shapes(shapes, "bench"))
+    views = views_of(running_on(pkg, board), static_shapes(shapes, "bench"))
     if len(views) == 1:
         return _measure(views[0], board, threads, cores)
     return BucketReports(
@@ -88,6 +88,19 @@ def bench(
             for view in views
         )
     )
+
+
+def running_on(package: Package, board: str) -> Package:
+    """Return a package as it runs on a board: of a family, with the core and the report of the level that runs there.
+
+    Raises:
+        EnvError: The package is of a family, and the board is out of reach.
+    """
+    if not package.manifest.levels:
+        return package
+    target = package.manifest.target
+    with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
+        return package.on(opened.info.features)
 
 
 def views_of(package: Package, shapes: Shapes) -> list[Package]:

@@ -18,8 +18,10 @@ from arm_ext.package.manifest import Calibration, Memory, Numerics, Precision
 from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PhaseOptions
+from arm_ext.shapes.levels import CompiledLevel, run_levels
 from arm_ext.shapes.variants import Variant, merge_variants
-from arm_ext.target.profiles import Profile, resolve
+from arm_ext.target.family import FamilyLevel, family_levels, family_profile, refuse_family
+from arm_ext.target.profiles import FAMILY, Profile, resolve
 from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
 from schedules.diagnostic import Diagnostic
@@ -49,6 +51,7 @@ class BuildOptions:
         memory_budget: Most bytes of memory allowed, as `Options.memory_budget`.
         counts_weights: Whether weights are part of that memory.
         fail_on_unpacked: Whether integer weights that become float are an error.
+        levels: Of a family of cores, its levels.
     """
 
     profile: Profile
@@ -61,10 +64,16 @@ class BuildOptions:
     memory_budget: int | None = None
     counts_weights: bool = True
     fail_on_unpacked: bool = False
+    levels: tuple[FamilyLevel, ...] = ()
 
     @classmethod
-    def checked(cls, target: str, options: Options) -> "BuildOptions":
+    def checked(cls, target: str, options: Options, *, families: bool = False) -> "BuildOptions":
         """Check options of `compile` for a target, and return the build options that result.
+
+        Args:
+            target: Name of a profile, or of a family.
+            options: The options.
+            families: Whether a family can be compiled for.
 
         Raises:
             UsageError: A name is unknown, or a user's kernel has the name of a built-in one; a plugin or the database
@@ -82,14 +91,19 @@ class BuildOptions:
             raise UsageError(
                 f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], ours)}"
             )
-        profile = resolve(target, options.mattr, library=options.emit == "c-library")
+        levels: tuple[FamilyLevel, ...] = ()
+        if families and target == FAMILY:
+            refuse_family(_of_one_core(options))
+            levels, profile = family_levels(), family_profile()
+        else:
+            profile = resolve(target, options.mattr, library=options.emit == "c-library")
         if profile.core.is_microcontroller and options.threads > 1:
             raise UsageError(f"--threads {options.threads}: a {target} has one core; leave the option out")
         unused = (*options.without, *(() if options.winograd else (winograd_f32.NAME,)))
         divider = None if options.npu is None else _divider(options.npu)
         records = None if options.tuned is None else Tuned(options.tuned, profile, unused)
         limits = options.memory_budget, options.emit == "package", options.fail_on_unpacked
-        return cls(profile, options.precision, unused, records, rules, kernels, divider, *limits)
+        return cls(profile, options.precision, unused, records, rules, kernels, divider, *limits, levels)
 
     @property
     def numerics(self) -> Numerics:
@@ -145,14 +159,20 @@ class BuildOptions:
             ModelError: The model needs more than the memory budget, or integer weights became float against
                 `fail_on_unpacked`; or as the phases.
         """
-        offloaded = self._offloaded(variants, dump, progress)
-        merged = merge_variants(variants)
+        levels: tuple[CompiledLevel, ...] = ()
+        offloaded: list[Offloaded] = []
+        if self.levels:
+            levels, merged = run_levels(variants, self.levels, progress)
+        else:
+            offloaded = self._offloaded(variants, dump, progress)
+            merged = merge_variants(variants)
         if self.memory_budget is not None:
             states = sum(state.initial.nbytes for state in merged.largest.model.states)
             _check_budget(merged.memory, states, self.memory_budget, weights=self.counts_weights)
         if self.fail_on_unpacked:
             _check_unpacked(merged.result.unpacked)
-        return Packing(folder, merged, self.profile, self.numerics, calibrated, self.tuned, offloaded)
+        packing = Packing(folder, merged, self.profile, self.numerics, calibrated, self.tuned, offloaded)
+        return replace(packing, levels=levels, level=levels[-1].level) if levels else packing
 
     def _offloaded(
         self, variants: Sequence[Variant], dump: OutputFolder | None, progress: Callable[[str], None]
@@ -174,6 +194,18 @@ class BuildOptions:
             assert isinstance(variant.result.division, Offloaded)
             found.append(variant.result.division)
         return found
+
+
+def _of_one_core(options: Options) -> dict[str, object]:
+    """Return the options that a package for a family of cores does not take, with their values."""
+    return {
+        "--emit c-library": options.emit == "c-library",
+        "--npu": options.npu,
+        "--mattr": options.mattr,
+        "--tuned": options.tuned,
+        f"--precision {options.precision}": options.precision != "fp32",
+        "--dump-phases": options.dump_phases,
+    }
 
 
 def _divider(npu: NpuOptions | str) -> "Divider":

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.api.arguments import refuse_compiled
-from arm_ext.api.bench import bench
+from arm_ext.api.bench import bench, running_on
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.options import Options, gathered
 from arm_ext.api.plugins import with_plugins
@@ -122,6 +122,7 @@ def compare(
         info = package.manifest.target
         cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
+        package = running_on(package, f"virtual:{cpu}")
         report = bench(package, f"virtual:{cpu}")
         assert isinstance(report, CountReport)
         rows, absent = [_our_row(package, report)], []

@@ -102,7 +102,7 @@ def compile(
     o = gathered("compile", Options, options, more)
     if o.example_inputs is not None:
         model = export_module(model, o.example_inputs)
-    build = BuildOptions.checked(target, o)
+    build = BuildOptions.checked(target, o, families=True)
     buckets = buckets_of(o.shapes)
     refuse_with_length(buckets, **{"--npu": o.npu})
     if o.emit == "c-library":

@@ -33,7 +33,16 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import ManifestContents, make_manifest
-from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
+from arm_ext.package.manifest import (
+    BucketInfo,
+    Calibration,
+    LevelInfo,
+    Library,
+    Manifest,
+    Npu,
+    Numerics,
+    PackageFile,
+)
 from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import STEPS, make_selftest, make_steps, with_fitting_inputs, with_source
@@ -42,7 +51,9 @@ from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
 from arm_ext.report.report import CompileReport, PackageFacts, build_report
 from arm_ext.shapes.batch import SELFTEST_SAMPLES
+from arm_ext.shapes.levels import CompiledLevel
 from arm_ext.shapes.variants import MAIN, MergedVariants, Variant
+from arm_ext.target.family import FamilyLevel
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Driver, LinkerRecord
@@ -93,6 +104,8 @@ class Packing:
             otherwise one is computed.
         reused: Whether the variants are compiled again in other ways; otherwise their weights are freed as soon as no
             step needs them.
+        levels: For a family of cores, its levels; `merged` has the module of all and the findings of the last.
+        level: Of a family, the level that the report is of.
     """
 
     folder: Path
@@ -104,6 +117,8 @@ class Packing:
     offloaded: "Sequence[Offloaded]" = ()
     selftest: Selftest | None = None
     reused: bool = False
+    levels: tuple[CompiledLevel, ...] = ()
+    level: FamilyLevel | None = None
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Compute and write the self-tests; link and check model.so."""
@@ -116,6 +131,7 @@ class Packing:
                 [held.initial for held in largest.model.states],
                 kernel_cache=largest.options.kernel_cache,
                 constants=LargeConstants(),
+                levels={each.level.name: each.level.profile for each in self.levels},
             )
             progress("link")
             runtime = (npu_runtime(self.profile.triple),) if self.merged.result.offers else ()
@@ -126,7 +142,7 @@ class Packing:
             selftest.save(self.folder / self.merged.selftest_file(variant))
         progress("verify")
         with section("verify"):
-            check_isa(so, self.profile.features)
+            check_isa(so, self._reported.features)
         selftest = tested[self.merged.variants.index(largest)][0]
         return Linked(linker, selftest, [values for _, of_regions in tested for values in of_regions])
 
@@ -207,6 +223,10 @@ class Packing:
     def write(self, linked: Linked) -> tuple[Manifest, CompileReport]:
         """Write the manifest, the report, and the files for an NPU's driver."""
         report = self.write_report(linked, self.folder)
+        for each in self.levels[:-1]:
+            inside = self.folder / package.LEVELS / each.level.name
+            inside.mkdir(parents=True)
+            replace(self, merged=each.merged, level=each.level).write_report(linked, inside)
         npu = self.write_npu(linked, Path())
         for name, content in self.merged.largest.model.files.items():
             (self.folder / name).write_bytes(content)
@@ -243,9 +263,15 @@ class Packing:
                 [] if self.known is None else self.known.records(main.model.name, self.merged.result.kernels),
                 self._buckets(linked.library),
                 linked.library,
+                [_level(each.level) for each in self.levels],
             ),
             files,
         )
+
+    @property
+    def _reported(self) -> Profile:
+        """The profile that the report is of."""
+        return self.profile if self.level is None else self.level.profile
 
     def _calibrated(self, linked: Linked) -> Calibration | None:
         return self.calibrated and _with_selftest(self.calibrated, self.merged.largest, linked.selftest)
@@ -277,7 +303,7 @@ class Packing:
             main.model.nodes,
             main.macs,
             result.kernels,
-            self.profile.core,
+            self._reported.core,
             # Warnings that are the same for all shapes are reported once.
             dict.fromkeys(result.left_float),
             dict.fromkeys(result.kept_layout),
@@ -288,7 +314,9 @@ class Packing:
             ),
             self.merged.calls,
             PackageFacts(
-                features=tuple(self.profile.features),
+                features=tuple(self._reported.features),
+                levels=tuple(each.level.name for each in self.levels),
+                level=None if self.level is None else self.level.name,
                 program=program.name,
                 program_bytes=program.stat().st_size,
                 memory=self.merged.memory,
@@ -302,6 +330,13 @@ class Packing:
             main.result.kept_channels,
             dict.fromkeys(result.unpacked),
         )
+
+
+def _level(level: FamilyLevel) -> LevelInfo:
+    core = level.profile.core
+    return LevelInfo(
+        name=level.name, core=core.name, features=list(core.features), cpu=core.llvm_cpu, mca_cpu=core.mca_cpu
+    )
 
 
 def _npu_region(payload: Payload, options: NpuOptions, *, plans_scratch: bool) -> NpuRegion:

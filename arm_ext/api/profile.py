@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from arm_ext.api.arguments import check_type, refuse_compiled
-from arm_ext.api.bench import bound_inputs, core_of, time_of, traced, views_of
+from arm_ext.api.bench import bound_inputs, core_of, running_on, time_of, traced, views_of
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.options import Options, gathered
 from arm_ext.board import Board, LoadedModel, check_cores, check_threads, conditions, open_board
@@ -148,8 +148,8 @@ def profile_package(
 
     `loaded` is called with the model on the board, before anything is measured.
     """
-    view = _view(package, shapes)
-    report = package.report(CompileReport)
+    view = _view(running_on(package, board), shapes)
+    report = view.report(CompileReport)
     progress("load")
     if parse_spec(board).kind == "virtual":
         return _counted(view, report, board, core_of(view), find_mca(), progress, keep, loaded)

@@ -282,7 +282,7 @@ def _table(result: "CompileResult") -> str:
         "inputs": ", ".join(tensor.spec().describe() for tensor in manifest.inputs),
         "outputs": ", ".join(tensor.spec().describe() for tensor in manifest.outputs),
         **({"states": states} if states else {}),
-        "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
+        "target": f"{manifest.target.profile}: {_cores(manifest)}",
         "kernels": result.report.summary(),
         **({"tuned": _tuned(result)} if manifest.tuned else {}),
         **({} if calibration is None else {"quantised": describe(calibration)}),
@@ -290,6 +290,13 @@ def _table(result: "CompileResult") -> str:
         **_memory(manifest),
     }
     return columns(list(rows.items()))
+
+
+def _cores(manifest: Manifest) -> str:
+    """Return the core and its features, or the levels of a family with their cores."""
+    if manifest.levels:
+        return ", ".join(f"{level.name} for {level.core}" for level in manifest.levels)
+    return f"{manifest.target.cpu}, {' '.join(manifest.target.features)}"
 
 
 def _memory(manifest: Manifest) -> dict[str, str]:

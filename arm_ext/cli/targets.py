@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from arm_ext.cli.options import json_option
+from arm_ext.target.family import family_levels, family_profile
 from arm_ext.target.profiles import PROFILES, Profile, resolve
 
 SCHEMA_VERSION = 1
@@ -18,7 +19,8 @@ _SHOWN = ("dotprod", "fullfp16", "i8mm", "bf16", "sve", "sve2", "sme")
 _WIDTH = 160  # columns; in a narrower window, complete rows wrap instead of cells
 _FOOTNOTE = """
 --json lists every feature, also of host, and where each figure comes from.
-LLVM emits SVE code for a target that has it; --mattr=-sve,-sve2 keeps to NEON."""
+LLVM emits SVE code for a target that has it; --mattr=-sve,-sve2 keeps to NEON.
+A package for armv8-a+ has code for cores without dotprod, with it, and with i8mm, and chooses when it runs."""
 
 
 @click.command()
@@ -42,12 +44,15 @@ def _table(profiles: Sequence[Profile]) -> Table:
         caches = f"{core.l1d.size // 1024}, {core.l2.size // 1024}"
         qemu = profile.qemu_cpu or ""
         table.add_row(profile.name, core.name, caches, str(core.vector_bits), " ".join(chosen_by), qemu)
+    family = family_profile()
+    table.add_row(family.name, "any of 64 bits", "", "", "what it has", family.qemu_cpu)
     # LLVM would have to be asked, which takes seconds to load.
     table.add_row("host", "this machine", "", "", "what it has", "")
     return table
 
 
 def _document(profiles: Sequence[Profile]) -> dict[str, object]:
+    family = family_profile()
     return {
         "schema_version": SCHEMA_VERSION,
         "targets": [
@@ -67,5 +72,21 @@ def _document(profiles: Sequence[Profile]) -> dict[str, object]:
                 "qemu_cpu": profile.qemu_cpu,
             }
             for profile in profiles
+        ],
+        "families": [
+            {
+                "name": family.name,
+                "note": family.note,
+                "triple": family.triple,
+                "levels": [
+                    {
+                        "name": level.name,
+                        "core": level.profile.core.name,
+                        "features": level.profile.features,
+                    }
+                    for level in family_levels()
+                ],
+                "qemu_cpu": family.qemu_cpu,
+            }
         ],
     }

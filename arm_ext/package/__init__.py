@@ -14,8 +14,8 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -47,6 +47,9 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
 
 NPU = "npu"
 """Folder of the files for an NPU."""
+
+LEVELS = "levels"
+"""Folder of the reports of a family's levels, but for the newest one, whose report is the package's."""
 
 _STEP = "step"
 _KINDS = ("input", "expected", "source", "float")
@@ -153,12 +156,25 @@ class Package:
         manifest: Contents of manifest.json.
         selftest_file: Name of the file that `selftest` reads.
         varied: Of a view, the inputs whose shapes differ from those of other views.
+        report_file: Name of the file that `report` reads.
     """
 
     path: Path
     manifest: Manifest
     selftest_file: str = SELFTEST
     varied: frozenset[str] = frozenset()
+    report_file: str = REPORT_JSON
+
+    def on(self, features: Collection[str]) -> "Package":
+        """Return the package as it runs on a CPU with these features: of a family, with its newest level there."""
+        levels = self.manifest.levels
+        if not levels:
+            return self
+        level = [each for each in levels if set(each.features) <= set(features)][-1]
+        own = {"core": level.core, "cpu": level.cpu, "mca_cpu": level.mca_cpu}
+        target = self.manifest.target.model_copy(update=own)
+        report = REPORT_JSON if level is levels[-1] else f"{LEVELS}/{level.name}/{REPORT_JSON}"
+        return replace(self, manifest=self.manifest.model_copy(update={"target": target}), report_file=report)
 
     @property
     def so(self) -> Path:
@@ -174,9 +190,9 @@ class Package:
             shapes.setdefault(tensor.name, set()).add(tuple(tensor.shape))
         varied = frozenset(name for name, each in shapes.items() if len(each) > 1)
         return tuple(
-            Package(
-                self.path,
-                self.manifest.model_copy(
+            replace(
+                self,
+                manifest=self.manifest.model_copy(
                     update={
                         "inputs": bucket.inputs,
                         "outputs": bucket.outputs,
@@ -186,8 +202,8 @@ class Package:
                         "buckets": [],
                     }
                 ),
-                bucket.selftest,
-                varied,
+                selftest_file=bucket.selftest,
+                varied=varied,
             )
             for bucket in self.manifest.buckets
         )
@@ -267,7 +283,7 @@ class Package:
         Raises:
             UsageError: As `read`; or the file holds no such report.
         """
-        return parsed(record, self.read(REPORT_JSON), self.path / REPORT_JSON, _AGAIN)
+        return parsed(record, self.read(self.report_file), self.path / self.report_file, _AGAIN)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a package's file, after checking its hash in the manifest.
@@ -486,7 +502,7 @@ def is_package_name(path: Path) -> bool:
     """Whether the first component of a path is a name that packages use."""
     names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
     first = path.parts[0]  # a user may have created a folder of this name
-    return first in (NPU, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))
+    return first in (NPU, LEVELS, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))
 
 
 def list_files(folder: Path) -> list[PackageFile]:

@@ -14,6 +14,7 @@ from arm_ext.package.manifest import (
     BucketInfo,
     Calibration,
     Check,
+    LevelInfo,
     Library,
     Linker,
     Manifest,
@@ -51,6 +52,7 @@ class ManifestContents:
         tuned: Records that decided kernels.
         buckets: Shapes to choose from.
         library: Sizes of the C library, if it is one.
+        levels: Of a family of cores, the levels that model.so chooses from.
     """
 
     model: ImportedModel
@@ -66,6 +68,7 @@ class ManifestContents:
     tuned: list[TunedKernel]
     buckets: list[BucketInfo]
     library: Library | None = None
+    levels: Sequence[LevelInfo] = ()
 
 
 def make_manifest(compiled: ManifestContents, files: list[PackageFile]) -> Manifest:
@@ -104,6 +107,7 @@ def make_manifest(compiled: ManifestContents, files: list[PackageFile]) -> Manif
         tuned=compiled.tuned,
         buckets=compiled.buckets,
         library=compiled.library,
+        levels=list(compiled.levels),
     )
 
 

@@ -404,6 +404,20 @@ class BucketInfo(_ManifestRecord):
     selftest: InnerPath = Field(description="File with inputs and expected outputs.")
 
 
+class LevelInfo(_ManifestRecord):
+    """An instruction-set level of a package for a family of cores."""
+
+    name: InnerPath = Field(
+        description="Name of the level; its report is in the folder of this name in `levels`."
+    )
+    core: str = Field(description="Core that its kernels were chosen for.")
+    features: list[Word] = Field(
+        description="Instruction-set extensions that a CPU needs for it, by LLVM's names; none for the first."
+    )
+    cpu: Word = Field(description="LLVM's name of that core.")
+    mca_cpu: Word = Field(description="LLVM's name of the CPU whose scheduling model estimates cycles.")
+
+
 class Manifest(_ManifestRecord):
     """manifest.json; `files` are all others of the package, or of the C library that `library` is of."""
 
@@ -438,6 +452,11 @@ class Manifest(_ManifestRecord):
     buckets: list[BucketInfo] = Field(default=[], description="Shapes to choose from, if there are several.")
     library: Library | None = Field(
         default=None, description="What a C library was generated from the model; null without one."
+    )
+    levels: list[LevelInfo] = Field(
+        default=[],
+        description="Of a family of cores, the levels that model.so chooses from when it runs: the last of which the "
+        "CPU has all features. Each has the features of the one before.",
     )
 
     @model_validator(mode="after")

@@ -39,6 +39,8 @@ APART = "arm_ext.apart"
 """Attribute of a function that is compiled to a separate object file, which is linked with that of its callers."""
 TASKS = "arm_ext.tasks"
 """Attribute of a function that computes one iteration of a parallel loop."""
+LEVEL = "arm_ext.level"
+"""Attribute of a kernel of a package for several instruction-set levels: the level that it is compiled for."""
 POINTERS = "arm_ext.pointers"
 """Attribute of an `APART` function whose arguments are addresses of buffers, not tensors (`call_by_pointers`)."""
 

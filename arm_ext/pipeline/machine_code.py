@@ -33,6 +33,7 @@ from arm_ext.pipeline.kernel_cache import BODY, KernelCache
 from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.phases import build
 from arm_ext.target.data_object import write_data_object
+from arm_ext.target.isa import check_object
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import LibraryLinker, LinkerRecord, link_plain
 from relay_passes.canonicalize import define_casts, define_comparisons
@@ -63,12 +64,14 @@ class CompiledProgram:
         kernels: An object each, in order.
         triple: LLVM triple of all.
         constants: Weights for which `executable` has placeholders, so that it cannot run in this process.
+        features: What the code around the kernels may use, if that is less than some kernels do.
     """
 
     executable: relax.VMExecutable
     kernels: tuple[bytes, ...]
     triple: str
     constants: LargeConstants | None = None
+    features: tuple[str, ...] | None = None
 
     def export(self, so: Path, cc: str | None, objects: Sequence[Path] = ()) -> LinkerRecord:
         """Link everything into a shared library.
@@ -79,12 +82,17 @@ class CompiledProgram:
             objects: Further objects to link.
         """
         with section("machine code"), in_memory(*_OBJECTS) as workspace, temporary() as folder:
-            linker = LibraryLinker(self.triple, cc, (*_written(self.kernels, folder), *objects))
+            linked_too = (*_written(self.kernels, folder), *objects)
+            linker = LibraryLinker(self.triple, cc, linked_too, self._check)
             record = self.executable.export_library(
                 str(so), fcompile=linker, fpack_imports=self._packed, workspace_dir=str(workspace)
             )
         assert isinstance(record, LinkerRecord)
         return record
+
+    def _check(self, objects: Sequence[str]) -> None:
+        for path in map(Path, objects) if self.features is not None else ():
+            check_object(path.read_bytes(), path.name, self.features or ())
 
     def _packed(self, mod: tvm.runtime.Module, _is_system: bool, _prefix: str, workspace: str) -> str:
         """Write the program and its weights as export_library does, without the copies that TVM and LLVM would make."""
@@ -129,6 +137,7 @@ def make_program(
     runs_here: bool = False,
     kernel_cache: KernelCache | None = None,
     constants: LargeConstants | None = None,
+    levels: Mapping[str, Profile] | None = None,
 ) -> CompiledProgram:
     """Compile a planned module to machine code.
 
@@ -139,6 +148,7 @@ def make_program(
         runs_here: Whether the program runs in this process, instead of being exported.
         kernel_cache: Completes the kernels that the phases left without a body.
         constants: Takes the large constants of a program that is exported and does not run in this process.
+        levels: Name of a level → the target of the kernels with that `codegen.LEVEL`.
     """
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
     by_pointers = [symbol for symbol, func in kernels.items() if takes_pointers(func)]
@@ -155,9 +165,27 @@ def make_program(
         executable = build(
             marked, profile, initial, optimised=optimised, own_allocator=True, constants=constants
         )
-    target = profile.tvm_target(optimised=not runs_here)
-    objects = packed_objects(kernels, target, kernel_cache)
-    return CompiledProgram(executable, (*objects, _allocator(profile.triple)), profile.triple, constants)
+    objects: list[bytes] = []
+    for level, own in _by_level(kernels).items():
+        of_level = profile if level is None else (levels or {})[level]
+        made = packed_objects(own, of_level.tvm_target(optimised=not runs_here), kernel_cache)
+        if level is not None:
+            for symbol, data in zip(own, made, strict=True):
+                check_object(data, symbol, of_level.features)
+        objects += made
+    features = profile.features if levels else None
+    return CompiledProgram(
+        executable, (*objects, _allocator(profile.triple)), profile.triple, constants, features
+    )
+
+
+def _by_level(kernels: Mapping[str, tirx.PrimFunc]) -> dict[str | None, dict[str, tirx.PrimFunc]]:
+    """Return the kernels by their `codegen.LEVEL`, None for those without."""
+    found: dict[str | None, dict[str, tirx.PrimFunc]] = {}
+    for symbol, func in kernels.items():
+        level = str(func.attrs[codegen.LEVEL]) if codegen.LEVEL in func.attrs else None
+        found.setdefault(level, {})[symbol] = func
+    return found
 
 
 def packed_objects(

@@ -152,6 +152,8 @@ class _Page:
         if facts is not None:
             have = " ".join(name for name in _VECTOR_FEATURES if name in facts.features)
             yield from wrapped("  target    ", f"{report.target}{f': {have}' if have else ''}")
+            if facts.level is not None:
+                yield from wrapped("  level     ", self._levels(facts.level, facts.levels))
             memory = facts.memory
             yield f"  size      {facts.program} {facts.program_bytes:,} bytes, weights {memory.weight_bytes:,}"
             widest = memory.widest[0].sources if memory.widest else ()
@@ -178,6 +180,14 @@ class _Page:
             yield f"  tuned     {tuned} of {ours} kernels by records of the database"
         if report.calibration is not None:
             yield from ("", *_distances(report.calibration))
+
+    def _levels(self, level: str, levels: Sequence[str]) -> str:
+        """Return which level of a family this page is of, and where the pages of the others are."""
+        others = [each for each in levels if each != level]
+        pages = ", ".join(
+            "report.txt" if each == levels[-1] else f"levels/{each}/report.txt" for each in others
+        )
+        return f"{level}, which a CPU with its features runs; of others: {pages}"
 
     def _numerics(self) -> str:
         """Return the shares of time per numerics."""

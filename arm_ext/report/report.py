@@ -46,6 +46,15 @@ class PackageFacts(JsonRecord):
     features: tuple[str, ...] = Field(
         description="Instruction-set extensions of the target, by LLVM's names."
     )
+    levels: tuple[str, ...] = Field(
+        default=(),
+        description="Of a package for a family of cores, the instruction-set levels that it chooses from when it "
+        "runs, the oldest first.",
+    )
+    level: str | None = Field(
+        default=None,
+        description="The one of `levels` that this report is of; null for a package of one core.",
+    )
     program: str = Field(description='File with the machine code: "model.so", or a static library.')
     program_bytes: int = Field(description="Size of that file.")
     memory: Memory = Field(description="Memory of one inference, and the bytes of the weights.")

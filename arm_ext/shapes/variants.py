@@ -31,6 +31,7 @@ from arm_ext.report.calls import CallSite
 from arm_ext.shapes.batch import SELFTEST_SAMPLES, with_samples
 from arm_ext.shapes.bounded_length import run_lengths
 from arm_ext.shapes.given import Bucket
+from arm_ext.target.profiles import Profile
 from relay_passes.batching.batch_loop import batch_loop
 from relay_passes.lengths.bounded_main import at_length, bounded
 from relay_passes.memory.plan_arena import share_arena
@@ -91,6 +92,11 @@ class Variant:
         self.model = replace(
             self.model, mod=tvm.IRModule({}), reference=_released, float_reference=None, for_npu=None
         )
+
+    def with_profile(self, profile: Profile) -> "Variant":
+        """Return a variant of the same model for another target, whose phases have not run."""
+        options = replace(self.options, profile=profile)
+        return Variant(self.bucket, self.model, self.inputs, options, self.given)
 
     def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
         """Make the variant's planned function accept any batch size or bounded length, as its bucket requires."""

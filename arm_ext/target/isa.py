@@ -5,6 +5,7 @@ Every word of every executable section is decoded. A mnemonic that the tables in
 is a word that does not decode: LLVM puts constants of aarch64 code into .rodata, so code sections hold code alone.
 """
 
+import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -82,27 +83,40 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
         InternalError: An instruction needs a feature that is not among them, or is not known. The message names
             function and instruction.
     """
-    allowed = frozenset(features)
-    used: set[str] = set()
     with so.open("rb") as file:
-        elf = ELFFile(file)
-        if elf.header.e_machine == "EM_ARM":
-            return _check_thumb(so, elf, allowed)
-        if elf.header.e_machine != "EM_AARCH64":
-            return None
-        instructions = 0
-        for start, words, provided in _code(elf, allowed):
-            instructions += len(words)
-            for address, mnemonic, operands in _decode(start, words):
-                needed = required_features(mnemonic, operands)
-                if needed is None or not needed <= provided:
-                    text = f"{mnemonic} {operands}".strip()
-                    raise InternalError(_refusal(so, elf, address, text, needed, allowed))
-                used |= needed & allowed
+        return _checked(so.name, ELFFile(file), frozenset(features))
+
+
+def check_object(data: bytes, name: str, features: Iterable[str]) -> IsaReport | None:
+    """Check the instructions of an object file as `check_isa` does those of a library.
+
+    Args:
+        data: The file.
+        name: What the message of an error calls it.
+        features: As for `check_isa`; without SME.
+    """
+    return _checked(name, ELFFile(io.BytesIO(data)), frozenset(features))
+
+
+def _checked(name: str, elf: ELFFile, allowed: frozenset[str]) -> IsaReport | None:
+    if elf.header.e_machine == "EM_ARM":
+        return _check_thumb(name, elf, allowed)
+    if elf.header.e_machine != "EM_AARCH64":
+        return None
+    used: set[str] = set()
+    instructions = 0
+    for start, words, provided in _code(elf, allowed):
+        instructions += len(words)
+        for address, mnemonic, operands in _decode(start, words):
+            needed = required_features(mnemonic, operands)
+            if needed is None or not needed <= provided:
+                text = f"{mnemonic} {operands}".strip()
+                raise InternalError(_refusal(name, elf, address, text, needed, allowed))
+            used |= needed & allowed
     return IsaReport(frozenset(used), instructions)
 
 
-def _check_thumb(so: Path, elf: ELFFile, features: frozenset[str]) -> IsaReport:
+def _check_thumb(name: str, elf: ELFFile, features: frozenset[str]) -> IsaReport:
     allowed, used, count = thumb.provided(features), set[str](), 0
     for _, section, parts in thumb.code_sections(elf):
         data = section.data()
@@ -111,7 +125,7 @@ def _check_thumb(so: Path, elf: ELFFile, features: frozenset[str]) -> IsaReport:
                 needed = thumb.required_features(each)
                 if needed is None or not needed <= allowed:
                     at = each.address + (section.header.sh_addr if elf.header.e_type != "ET_REL" else 0)
-                    raise InternalError(_refusal(so, elf, at, each.text, needed, allowed))
+                    raise InternalError(_refusal(name, elf, at, each.text, needed, allowed))
                 used |= needed
                 count += 1
     return IsaReport(frozenset(used), count)
@@ -221,14 +235,14 @@ def _functions(elf: ELFFile) -> list[tuple[int, int, str]]:
 
 
 def _refusal(
-    so: Path,
+    name: str,
     elf: ELFFile,
     address: int,
     instruction: str,
     needed: frozenset[str] | None,
     allowed: frozenset[str],
 ) -> str:
-    where = f"{so.name}: `{instruction}` at {address:#x} in {_function_at(elf, address)}"
+    where = f"{name}: `{instruction}` at {address:#x} in {_function_at(elf, address)}"
     if needed is None:
         return f"{where} is not in the table of known instructions; this is a defect of the compiler"
     missing = ", ".join(sorted(needed - allowed))

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 AARCH64 = "aarch64-linux-gnu"
 
+FAMILY = "armv8-a+"
+"""Name for --target of every Armv8-A core with Linux: a family, which `family.py` describes."""
+
 NEON_BITS = 128
 """Bits of a vector register without SVE."""
 
@@ -157,7 +160,7 @@ _OTHER_NAMES = {
 def _meant(name: str) -> str:
     if name.lower() in _OTHER_NAMES:
         return f"did you mean {_OTHER_NAMES[name.lower()]}?"
-    return near(name, [*PROFILES, "host"])
+    return near(name, [*PROFILES, "host", FAMILY])
 
 
 def resolve(name: str, mattr: str | None = None, *, library: bool = False) -> Profile:
@@ -175,6 +178,10 @@ def resolve(name: str, mattr: str | None = None, *, library: bool = False) -> Pr
             microcontroller cannot have; or a microcontroller for what needs Linux.
         EnvError: "host" on a system other than Linux on aarch64 or x86-64.
     """
+    if name == FAMILY:
+        raise UsageError(
+            f"target {FAMILY} is a family, for which `compile` makes packages; name one core here, such as arm"
+        )
     if name not in {*PROFILES, "host"}:
         raise UsageError(f"unknown target {name!r}; {_meant(name)}")
     profile = host() if name == "host" else PROFILES[name]

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,14 +139,17 @@ class LibraryLinker:
         triple: LLVM triple of the objects, also of those that TVM makes for modules without code.
         cc: Another linker than ziglang; see `link_shared`.
         objects: Object files that go into each library, too.
+        check: Called with the paths of the objects that TVM made.
     """
 
     triple: str
     cc: str | None = None
     objects: tuple[Path, ...] = ()
+    check: Callable[[Sequence[str]], None] = lambda objects: None
 
     def __call__(self, output: str, objects: Sequence[str], options: Sequence[str] = ()) -> LinkerRecord:
         """Link `objects` into `output`; for C sources TVM gives include folders as `options`."""
+        self.check(objects)
         return link_shared([*options, *objects, *self.objects], Path(output), triple=self.triple, cc=self.cc)
 
     def get_target_triple(self) -> str:

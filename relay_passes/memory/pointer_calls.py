@@ -52,8 +52,8 @@ _Address = tuple[Expr, int]
 
 
 def takes_pointers(func: tirx.PrimFunc) -> bool:
-    """Whether a kernel can be called with addresses: all its parameters are buffers of static shape."""
-    return all(
+    """Whether a kernel can be called with addresses: it has parameters, and all are buffers of static shape."""
+    return bool(func.params) and all(
         isinstance(param.ty, BufferType)
         and not param.ty.strides
         and all(isinstance(size, tirx.IntImm) for size in param.ty.shape)

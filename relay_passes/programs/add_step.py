@@ -11,8 +11,8 @@ tensor in the first entry, writes the next state to the tensor in the second, an
     main(x, s) { n = alloc(…); k(x, s, n); …; return y, n }    →    step(x) { k(x, first, second); …; swap; return y }
 
 A state that a kernel of `main` changes in place has one entry: `step` passes the tensor in it, and `main`
-copies the caller's tensor first. If `main` dispatches by shape, each function that it calls becomes a function like
-`step`, with the same entries, and `step` dispatches to them.
+copies the caller's tensor first. If `main` dispatches by shape or CPU, each function that it calls becomes a function
+like `step`, with the same entries, and `step` dispatches to them.
 
 Otherwise (for example, if a branch returns a state) `step` calls `main` with the tensors in the entries, and then
 stores the tensors that `main` returned.
@@ -33,6 +33,7 @@ from tvm_ffi import structural_equal, structural_map
 from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.alias_analysis import copy_of, origins_of
 from relay_passes.memory.write_in_place import CHANGED, copying
+from relay_passes.programs.cpu_dispatch import NEEDS, dispatch_by_cpu
 from relay_passes.programs.shape_dispatch import REFUSAL, VARIANTS, dispatch_by_shape
 
 STEP, RESET = "step", "reset"
@@ -88,7 +89,13 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
     for name, step, own in zip(names, steps, known, strict=True):
         mod = _with_own_step(mod, (name, step), entries, is_set[0], own)
     mod = _keeping(mod, names)
-    return mod if len(names) == 1 else dispatch_by_shape(mod, steps, str(mod["main"].attrs[REFUSAL]), STEP)
+    if len(names) == 1:
+        return mod
+    attributes = mod["main"].attrs
+    if NEEDS in attributes:
+        needs = [(int(hwcap), int(hwcap2)) for hwcap, hwcap2 in attributes[NEEDS]]
+        return dispatch_by_cpu(mod, steps, needs, STEP)
+    return dispatch_by_shape(mod, steps, str(attributes[REFUSAL]), STEP)
 
 
 def _keeping(mod: IRModule, names: Sequence[str]) -> IRModule:

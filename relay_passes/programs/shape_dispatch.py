@@ -42,7 +42,7 @@ def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str, symbol:
     sizes = list(dict.fromkeys(dim for each in fits for dim, _ in each))
     builder = relax.BlockBuilder(mod)
     check = builder.add_func(_check(sizes, fits, refusal), CHECK)
-    calls = [_called(Call(mod.get_global_var(name), params, ret_ty=result)) for name in names]
+    calls = [called(Call(mod.get_global_var(name), params, ret_ty=result)) for name in names]
     body = calls.pop()
     for condition, call in zip(reversed(fits[:-1]), reversed(calls), strict=True):
         body = _branch(condition, call, body, result)
@@ -112,7 +112,8 @@ def checking(values: Sequence[Expr], fits: Expr, refusal: str) -> tirx.PrimFunc:
     return tirx.PrimFunc(list(values), body, PrimType("bool"))
 
 
-def _called(call: Call) -> relax.SeqExpr:
+def called(call: Call) -> relax.SeqExpr:
+    """Return the result of a call as an expression of its own, such as a branch."""
     value = Var("value", call.ty)
     return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(value, call)])], value)
 
