@@ -19,7 +19,7 @@ from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.products import MIXED, UNSIGNED, conv
 from tests.schedules.programs import SVE_PROFILE, linear, model_so
-from tests.schedules.test_on_sve import CASES
+from tests.schedules.test_on_levels import CASES
 
 # By the kernel of products of bytes that those before have not.
 PROFILES = {
@@ -88,7 +88,7 @@ def _others(features: frozenset[str]) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.long  # the kernels' own tests, and test_on_sve, have such shapes; here is what `select` takes of them
+@pytest.mark.long  # the kernels' own tests, and test_on_levels, have such shapes; here is what `select` takes of them
 @pytest.mark.parametrize("name", PROFILES)
 def test_values(name: str, tmp_path: Path, request: pytest.FixtureRequest):
     profile = PROFILES[name]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kernel as LLVM compiles it for a core with SVE of 128 bits, of which it takes what it likes.
+"""Each kernel at each instruction-set level of `certify`, as LLVM compiles it there, on a CPU with just that level.
 
-The grids of shapes run without; here each kernel has one of its cases with tails once more, and a few with `-m long`.
+The grids of shapes run at one level; here each kernel has one of its cases with tails once more, and a few with
+`-m long`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arm_ext.board import Board
+from arm_ext.board import open_board
+from arm_ext.board.virtual import needs_sme
+from arm_ext.target.levels import levels
+from schedules.kernels.common.contract import KernelMatch
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize
-from schedules.select import KERNELS, kernel_named
+from schedules.select import KERNELS, SME_KERNELS, kernel_named
 from tests.schedules import block_cases, float_cases, grouped_cases, half_cases, products
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
@@ -29,7 +33,8 @@ from tests.schedules.kernels.softmax import test_quotient_s8, test_softmax_f32, 
 from tests.schedules.kernels.trees import test_tree_ensemble
 from tests.schedules.kernels.winograd import test_winograd_f32 as winograd
 from tests.schedules.products import MIXED, UNSIGNED, WIDE, conv
-from tests.schedules.programs import SVE_PROFILE, linear, model_so
+from tests.schedules.programs import linear, model_so
+from tests.sme import require_sme
 
 STEPS = ("bias", "residual", "relu", "clip")
 AROUND = (1, 1, 1, 1)
@@ -118,27 +123,53 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "recurrent_f32": lambda: test_recurrent_f32.CASES[1:5:2],
     "recurrent_s8": lambda: test_recurrent_s8.CASES[1:5:2],
     "lstm_s8": lambda: test_lstm_s8.TAKEN[1:3],
+    "gemm_s8_sme": _products,
+    "gemm_f32_sme": _floats,
     "tree_ensemble": lambda: test_tree_ensemble.CASES[1:6:2],
 }
 
 
-def test_every_kernel_is_here():
-    assert set(CASES) == {kernel.NAME for kernel in KERNELS}
+LEVELS = {level.name: level for level in levels()}
+
+SINCE = {
+    "gemm_f16": "dotprod",  # fp16 comes with it
+    "gemm_s8_sdot": "dotprod",
+    "depthwise_s8": "dotprod",
+    "gemm_bf16": "i8mm",  # as does bf16 here
+    "gemm_s8_mmla": "i8mm",
+    "gemm_blocks_mmla": "i8mm",
+    "gemm_s8_sme": "sme-128",
+    "gemm_f32_sme": "sme-128",
+}
+"""Kernel → the first level at which it runs; the others run at all levels."""
+
+
+def test_every_kernel_is_here() -> None:
+    assert set(CASES) == {kernel.NAME for kernel in (*KERNELS, *SME_KERNELS)}
 
 
 @pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", CASES)
-def test_values(name: str, each: bool, tmp_path: Path, sve_board: Board):
-    kernel, cases = kernel_named(name), CASES[name]()[: None if each else 1]
-    calls = []
-    for case in cases:
-        params = kernel.default(case.workload, SVE_PROFILE.core)
-        arguments = [*case.inputs, *kernel.pack(case.workload, params, case.constants)]
-        func = kernel.build(case.workload, params)
-        calls.append((func, arguments, case.workload.output_shape, case.workload.output_dtype))
-    so = model_so(tmp_path / "model.so", calls, SVE_PROFILE.tvm_target())
-    outputs = sve_board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
-    for case, actual in zip(cases, outputs, strict=True):
+@pytest.mark.parametrize("name", LEVELS)
+def test_values(name: str, each: bool, tmp_path: Path) -> None:
+    level = LEVELS[name]
+    if needs_sme(level.cpu):
+        require_sme()
+    core, calls, run = level.profile.core, [], []
+    for kernel_name, make in CASES.items():
+        kernel = kernel_named(kernel_name)
+        cases = [case for case in make() if isinstance(kernel.matches(case.workload, core), KernelMatch)]
+        since = list(LEVELS).index(SINCE.get(kernel_name, next(iter(LEVELS))))
+        assert bool(cases) == (list(LEVELS).index(name) >= since), kernel_name
+        for case in cases[: None if each else 1]:
+            params = kernel.default(case.workload, core)
+            arguments = [*case.inputs, *kernel.pack(case.workload, params, case.constants)]
+            func = kernel.build(case.workload, params)
+            calls.append((func, arguments, case.workload.output_shape, case.workload.output_dtype))
+            run.append((kernel_name, case))
+    so = model_so(tmp_path / "model.so", calls, level.profile.tvm_target())
+    with open_board(f"virtual:{level.cpu}") as board:
+        outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
+    for (kernel_name, case), actual in zip(run, outputs, strict=True):
         # A kernel of integers has no bound: it is exact.
         error = np.abs(actual.astype(np.float64) - case.expected.astype(np.float64))
-        assert (error <= getattr(case, "bound", 0)).all()
+        assert (error <= getattr(case, "bound", 0)).all(), kernel_name
