@@ -178,13 +178,19 @@ class _Gemm(ByPanels[Params]):
         """Return the best parameters without blocks of k, or these with blocks of k if the estimate is then lower."""
         params = self._whole(workload, core)
         product, *others = self.products(workload)
-        found = None if others else k_blocking.usual(self.unit.cut(product, params), params.parallel, core)
-        if found is None:
+        if others:
             return params
-        blocks, rows, panels = found
-        blocked = replace(params, k_blocks=blocks, row_block=rows, panels=panels)
-        gain = self.estimate(workload, params, core) / self.estimate(workload, blocked, core)
-        return blocked if gain > 1 + TIE else params
+        options = {
+            option: self.estimate(workload, option, core)
+            for blocks, rows, panels in k_blocking.usual(
+                self.unit.cut(product, params), params.parallel, core
+            )
+            for option in [replace(params, k_blocks=blocks, row_block=rows, panels=panels)]
+        }
+        least = min(options.values(), default=float("inf")) * (1 + TIE)
+        if least > self.estimate(workload, params, core):
+            return params
+        return next(option for option, estimate in options.items() if estimate <= least)
 
     def _whole(self, workload: Workload, core: Core) -> Params:
         return super().default(workload, core)

@@ -10,7 +10,10 @@ tile's loop over k: the order of the sum, and its bits, are those of a sum witho
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
@@ -19,6 +22,7 @@ from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.cost_model import KEPT, rereading_cycles
 from schedules.kernels.common.threads import FEW_TASKS
+from schedules.kernels.common.threads import fewest as fewest_tasks
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling, Tile
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, load, store
@@ -233,8 +237,8 @@ K = 1,024 have panels as large as L1, cycles with caches on Neoverse N2 are 65.7
 and 68.1 M without blocks."""
 
 USUAL_PANELS = 4
-"""Panels of a task without tuning. Each task copies its rows; where that leaves fewer tasks than `FEW_TASKS`, rows are
-divided further, which copies nothing more."""
+"""Most panels of a task without tuning. Each task copies its rows; to divide these further, until there are `FEW_TASKS`
+and threads have even shares, copies nothing more."""
 
 L2_SHARES = (4, 2)
 """Tuning tries blocks of rows that take 1/4 or 1/2 of L2."""
@@ -267,8 +271,10 @@ def variants(cut: PanelTiling, core: Core) -> Iterator[tuple[int, int, int]]:
                 yield blocks, row_block, panels
 
 
-def usual(cut: PanelTiling, parallel: bool, core: Core) -> tuple[int, int, int] | None:
-    """Return the numbers that `variants` yields to use without tuning; None if a panel stays in L1.
+def usual(cut: PanelTiling, parallel: bool, core: Core) -> Iterator[tuple[int, int, int]]:
+    """Yield the numbers of `variants` that are worth considering without tuning; none if a panel stays in L1.
+
+    Those whose tasks are even for threads come first, since they may copy rows more often than the others.
 
     Args:
         cut: The tiling without blocks of k.
@@ -277,14 +283,35 @@ def usual(cut: PanelTiling, parallel: bool, core: Core) -> tuple[int, int, int] 
     """
     column = cut.width * _FLOAT
     if cut.tiles < 2 or column * cut.product.rows.depth <= KEPT * core.l1d.size:
-        return None
+        return
     blocks = fewest(cut.product.rows.segments, core.l1d.size // USUAL_SHARE // column)
     if not blocks or blocks == 1:
-        return None
-    panels = min(USUAL_PANELS, cut.panels)
-    parts = -(-FEW_TASKS // -(-cut.panels // panels)) if parallel else 1
+        return
+    most = min(USUAL_PANELS, cut.panels)
+    groups = -(-cut.panels // most)
+    if parallel:
+        options = [
+            (-(-cut.panels // more), tiles * cut.tile_rows)
+            for more in range(max(1, groups - 1), min(groups + 2, cut.panels) + 1)
+            for tiles in dict.fromkeys(-(-cut.tiles // parts) for parts in range(1, cut.tiles + 1))
+            if tiles * cut.tile_rows <= cut.row_block and -(-cut.tiles // tiles) * more >= FEW_TASKS
+        ]
+        if options:
+            best = fewest_tasks(range(len(options)), lambda index: task_sizes(cut, *options[index]))
+            panels, rows = options[best]
+            yield blocks, rows, panels
+    parts = -(-FEW_TASKS // groups) if parallel else 1
     rows = -(-cut.tiles // min(parts, cut.tiles)) * cut.tile_rows
-    return blocks, min(rows, cut.row_block), panels
+    yield blocks, min(rows, cut.row_block), most
+
+
+def task_sizes(cut: PanelTiling, panels: int, rows: int) -> npt.NDArray[Any]:
+    """Return the elements of each task's result, in order; a task has so many panels by a block of so many rows."""
+    widths = cut.panel_widths()
+    columns = [sum(widths[first : first + panels]) for first in range(0, len(widths), panels)]
+    blocks = -(-cut.tiles * cut.tile_rows // rows)
+    of_rows = [rows] * (blocks - 1) + [cut.rows - rows * (blocks - 1)]
+    return np.outer(of_rows * cut.product.groups, columns).ravel()
 
 
 def rereading(cut: PanelTiling, k: int, core: Core) -> float:

@@ -6,9 +6,10 @@ import pytest
 
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
+from schedules.kernels.common.threads import SPREADS, spread
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm.gemm_f32 import Params
-from schedules.kernels.gemm.k_blocking import Depth, fewest, fits
+from schedules.kernels.gemm.k_blocking import Depth, fewest, fits, task_sizes
 from tests.schedules.float_cases import Case, conv2d
 from tests.schedules.programs import BASELINE, assembly, first_of, linear, loops
 
@@ -95,3 +96,13 @@ def test_results_of_a_block_of_rows_stay_in_the_cache_while_panels_complete_thei
     core = CORES["neoverse-n2"]
     params = gemm_f32.default(linear(12544, 96, 16, ("bias",)), core)
     assert params.row_block * 96 * 4 <= 2 * core.l1d.size
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(160, 4), (320, 4), (160, 2), (320, 8)])
+def test_threads_have_even_shares_of_what_is_summed_in_blocks(columns: int, threads: int):
+    """The last 1 x 1 convolutions of a MobileNetV2, whose 49 rows are few."""
+    workload = conv2d((1, 7, 7, 960), columns, (1, 1), ("bias",))
+    params = gemm_f32.default(workload, CORES["neoverse-n2"])
+    assert params.k_blocks > 1
+    (cut,) = gemm_f32._KERNEL.cuts(workload, params)
+    assert spread(task_sizes(cut, params.panels, params.row_block), threads) <= SPREADS[threads]
