@@ -5,7 +5,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from arm_ext.measure.peers.comparison import NOTE, Absent, Comparison, Inference
 from arm_ext.measure.peers.count import Guest, PeerRun, fetch
 from arm_ext.measure.peers.files import model_format, weight_bytes
 from arm_ext.measure.profile import CountReport
+from arm_ext.measure.threads import ThreadReport
 from arm_ext.native.build import runtime_libs
 from arm_ext.package import AnyPackage, Package, Selftest, load_package, package_of
 from arm_ext.shapes.given import static_shapes
@@ -71,6 +73,7 @@ def compare(
     *,
     target: str | None = None,
     models: Mapping[str, Path] | None = None,
+    threads: int = 1,
     progress: Callable[[str], None] = lambda step: None,
     **more: Any,
 ) -> Comparison:
@@ -84,6 +87,7 @@ def compare(
         options: Options in one record.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
         models: Peer → a file of its own, for a peer that does not take `model`.
+        threads: With several, each runtime is counted on as many, too.
         progress: Called with each of `steps` as it begins.
         more: Options by keyword, for a model file: `shapes`, `mattr`, `plugins`, without which other runtimes compute,
             and `values`, with which they run it, too.
@@ -104,7 +108,9 @@ def compare(
     if o.values:
         with _file_with_values(source, o.values) as file:
             rest = replace(o, values=None)
-            return compare(file, against, board, rest, target=target, models=models, progress=progress)
+            return compare(
+                file, against, board, rest, target=target, models=models, threads=threads, progress=progress
+            )
     profile = _profile(source, board, target, o.mattr)
     mca = find_mca()
     with ExitStack() as stack:
@@ -122,11 +128,8 @@ def compare(
         info = package.manifest.target
         cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
-        package = running_on(package, f"virtual:{cpu}")
-        report = bench(package, f"virtual:{cpu}")
-        assert isinstance(report, CountReport)
-        rows, absent = [_our_row(package, report)], []
-        core = CORES[package.manifest.target.core]
+        ours = _ours(running_on(package, f"virtual:{cpu}"), cpu, threads)
+        rows, absent = [_our_row(ours)], []
         for peer in peers:
             progress(peer.name)
             if peer.name in reasons:
@@ -134,7 +137,7 @@ def compare(
                 continue
             guest, file, inputs = guests[peer.name], given[peer.name], own.get(peer.name)
             try:
-                rows.append(_row(guest, file, inputs, package, report, cpu, core, mca))
+                rows.append(_row(guest, file, inputs, ours, mca))
             except ModelError as refusal:
                 absent.append(Absent(runtime=peer.name, reason=str(refusal)))
         return Comparison(
@@ -142,9 +145,10 @@ def compare(
             target=package.manifest.target.profile,
             features=package.manifest.target.features,
             cpu=cpu,
-            core=core.name,
-            cycle_model=report.model,
-            macs=report.macs,
+            core=ours.core.name,
+            cycle_model=ours.report.model,
+            threads=threads,
+            macs=ours.report.macs,
             rows=rows,
             absent=absent,
             note=f"{NOTE} {_EXPORTED}" if exported else NOTE,
@@ -310,64 +314,94 @@ def _package(
         yield compile_model(source, profile, folder, mattr=mattr, shapes=shapes, plugins=plugins).package
 
 
-def _our_row(package: Package, report: CountReport) -> Row:
-    counts = _our_counts(report)
-    weights = package.manifest.memory.weight_bytes
+@dataclass(frozen=True)
+class _Ours:
+    """A package with its counts, and the machine that all runtimes are counted on.
+
+    Attributes:
+        package: The package, with one set of shapes.
+        report: Its counts on one thread.
+        cpu: QEMU's -cpu.
+        threads: Threads of the machine.
+        elapsed: Its instructions from begin to end on these threads, if they are several.
+    """
+
+    package: Package
+    report: CountReport
+    cpu: str
+    threads: int
+    elapsed: int | None
+
+    @property
+    def core(self) -> Core:
+        return CORES[self.package.manifest.target.core]
+
+    @property
+    def counts(self) -> InferenceCounts:
+        libraries: Counter[str] = Counter()
+        for symbol in self.report.symbols:
+            libraries[symbol.image] += symbol.instructions
+        return InferenceCounts(
+            libraries=dict(libraries.most_common()),
+            estimated_cycles=self.report.estimated_cycles,
+            cycles_with_caches=self.report.cycles_with_caches,
+        )
+
+
+def _ours(package: Package, cpu: str, threads: int) -> _Ours:
+    report = bench(package, f"virtual:{cpu}")
+    assert isinstance(report, CountReport)
+    elapsed = None
+    if threads > 1:
+        several = bench(package, f"virtual:{cpu}", threads=threads)
+        assert isinstance(several, ThreadReport)
+        elapsed = several.elapsed_instructions
+    return _Ours(package, report, cpu, threads, elapsed)
+
+
+def _our_row(ours: _Ours) -> Row:
+    weights = ours.package.manifest.memory.weight_bytes
     runtime = sum(library.stat().st_size for library in runtime_libs().glob("*.so"))
     return row(
         OURS,
         __version__,
-        counts,
-        ours=counts,
-        macs=report.macs,
-        binary_bytes=runtime + max(package.so.stat().st_size - weights, 0),
+        ours.counts,
+        ours=ours.counts,
+        macs=ours.report.macs,
+        binary_bytes=runtime + max(ours.package.so.stat().st_size - weights, 0),
         weight_bytes=weights,
-    )
-
-
-def _our_counts(report: CountReport) -> InferenceCounts:
-    libraries: Counter[str] = Counter()
-    for symbol in report.symbols:
-        libraries[symbol.image] += symbol.instructions
-    return InferenceCounts(
-        libraries=dict(libraries.most_common()),
-        estimated_cycles=report.estimated_cycles,
-        cycles_with_caches=report.cycles_with_caches,
-    )
+    ).scaled(ours.elapsed, ours.elapsed)
 
 
 def _row(
     guest: Guest,
     model: Path,
     own: list[npt.NDArray[Any]] | None,
-    package: Package,
-    report: CountReport,
-    cpu: str,
-    core: Core,
+    ours: _Ours,
     mca: Mca,
 ) -> Row:
+    package, core = ours.package, ours.core
     selftest = package.selftest()
     # In a model with states, warm-up runs advance the states that a runtime keeps itself.
     is_comparable = own is None and not package.manifest.states
     inputs = _inputs_of(model, package, selftest) if own is None else own
+    count = partial(guest.count, cpu=ours.cpu, core=core.name)
     with _file_with_ranks(model, selftest.expected if own is None else []) as file:
-        caches = core.l1d.size, core.l2.size
-        run = guest.count(file, inputs, cpu=cpu, core=core.name, caches=caches)
+        run = count(file, inputs, caches=(core.l1d.size, core.l2.size))
+        several = count(file, inputs, threads=ours.threads) if ours.threads > 1 else None
     with tempfile.TemporaryDirectory() as scratch:
-        nothing = guest.count(
-            empty.write_empty(guest.peer.format, Path(scratch)), empty.INPUTS, cpu=cpu, core=core.name
-        )
+        nothing = count(empty.write_empty(guest.peer.format, Path(scratch)), empty.INPUTS)
     return row(
         guest.peer.name,
         guest.peer.version,
         _counts(run, core, mca),
-        ours=_our_counts(report),
-        macs=report.macs,
+        ours=ours.counts,
+        macs=ours.report.macs,
         binary_bytes=run.library_bytes,
         weight_bytes=weight_bytes(model),
         empty_instructions=sum(block.instructions for block in nothing.blocks),
         distance=_distance(run.outputs, selftest.expected) if is_comparable else None,
-    )
+    ).scaled(several.elapsed if several else None, ours.elapsed)
 
 
 def _inputs_of(model: Path, package: Package, selftest: Selftest) -> list[npt.NDArray[Any]]:

@@ -100,8 +100,10 @@ class VirtualServer:
         def command(folder: Path) -> list[str]:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
-            options = ",by_thread=on" * ((threads or 1) > 1) + ",calls=on" * calls
-            line += ["-plugin", f"{counting_to(plugin, dump, caches)}{options}"] if plugin else []
+            several = threads is not None and threads > 1
+            if plugin:
+                counted = counting_to(plugin, dump, caches, by_thread=several)
+                line += ["-plugin", f"{counted}{',calls=on' * calls}"]
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             line += ["--tracker", tracker, "--key", key] if tracker else []
@@ -304,16 +306,20 @@ def served_port(log: str) -> str | None:
     return match and match[1]
 
 
-def counting_to(plugin: Path, dump: Path, caches: tuple[int, int] | None = None) -> str:
+def counting_to(
+    plugin: Path, dump: Path, caches: tuple[int, int] | None = None, *, by_thread: bool = False
+) -> str:
     """Return the value of QEMU's option -plugin, in which commas separate, for a plugin that writes to a file.
 
     Args:
         plugin: The plugin.
         dump: The file.
         caches: Bytes of an L1 and L2 whose misses are counted, too.
+        by_thread: Whether threads are counted apart, and keep step.
     """
     file, out = (str(path).replace(",", ",,") for path in (plugin, dump))
-    return f"file={file},out={out}" + (",l1={},l2={}".format(*caches) if caches else "")
+    modelled = ",l1={},l2={}".format(*caches) if caches else ""
+    return f"file={file},out={out}{modelled}{',by_thread=on' * by_thread}"
 
 
 def _check_cache() -> None:

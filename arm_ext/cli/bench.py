@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     metavar="FILE.tflite",
     help="With --against: the same network for LiteRT, where PACKAGE is no TFLite file.",
 )
-@threads_option("With several, a virtual board counts the share of each.  [default: 1 on a virtual board]")
+@threads_option(
+    "With several, a virtual board counts the share of each, and with --against other runtimes, too.  [default: 1 on a "
+    "virtual board]"
+)
 @cores_option
 @shape_option(
     "Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "
@@ -83,15 +86,16 @@ def bench(
     models = {name: file for name, file in files.items() if file is not None}
     report: Report | BucketReports | Comparison
     pinned = parse_cores(cores) if cores is not None else ()
-    if against is not None and (threads is not None or pinned):
-        raise UsageError(
-            "--against compares on one thread of a virtual board; leave out --threads and --cores"
-        )
+    if against is not None and pinned:
+        raise UsageError("--against compares on a virtual board; leave out --cores")
     if against is not None:
         from arm_ext.api.compare import compare, steps
 
         with progress("counting", steps(against)) as step:
-            report = compare(package, against, board, models=models, progress=step, **given_options(given))
+            more = given_options(given)
+            report = compare(
+                package, against, board, models=models, threads=threads or 1, progress=step, **more
+            )
     elif models or any(given[name] for name in ("target", "mattr", "plugins", "values")):
         raise UsageError(
             "--target, --mattr, --plugin, --value and a model for another runtime are for --against, which compiles a "
@@ -155,6 +159,7 @@ def _threads(report: ThreadReport) -> str:
         "instructions": f"{_millions(report.instructions)} of model.so per inference (emulated)",
         "critical path": f"{_millions(report.critical_instructions)}: "
         f"{report.instructions / report.critical_instructions:.2f} times faster than one thread at most",
+        **_elapsed(report),
         "by thread": ", ".join(map(_millions, report.by_thread)),
         "on several": f"{_percent(report.parallel_share)} of instructions",
     }
@@ -165,6 +170,15 @@ def _threads(report: ThreadReport) -> str:
         cells = ("", "", "one thread") if row.spread is None else (*shares, _percent(row.spread))
         rows.append((f"{total:,}", *cells, row.symbol))
     return "\n".join([_lines(totals), "", columns(rows, ">>>><"), "", prose(report.note)])
+
+
+def _elapsed(report: ThreadReport) -> dict[str, str]:
+    if report.elapsed_instructions is None:
+        return {}
+    return {
+        "elapsed": f"{_millions(report.elapsed_instructions)} on the calling thread from begin to end, the runtime "
+        "and its waits included"
+    }
 
 
 def _totals(report: "CountReport") -> str:
@@ -217,8 +231,20 @@ def _comparison(report: Comparison) -> str:
         )
         sizes.append((name, empty, f"{row.binary_bytes:,}", f"{row.weight_bytes:,}"))
     absent = [prose(f"{each.runtime}: {each.reason}") for each in report.absent]
-    tables = [columns(counted, "<>>>>>"), "", columns(sizes, "<>>>"), *([""] * bool(absent)), *absent]
+    tables = [columns(counted, "<>>>>>"), "", *_scaling(report), columns(sizes, "<>>>")]
+    tables += [*([""] * bool(absent)), *absent]
     return "\n".join([prose(title), "", *tables, "", prose(report.note)])
+
+
+def _scaling(report: Comparison) -> list[str]:
+    found = [(row, row.scaling) for row in report.rows if row.scaling is not None]
+    if not found:
+        return []
+    rows = [("runtime", f"elapsed on {report.threads} threads", "faster", "ratio")]
+    for row, scaling in found:
+        figures = f"{scaling.elapsed_instructions:,}", f"{scaling.speedup:.2f} x", f"{scaling.ratio:.2f}"
+        rows.append((f"{row.runtime} {row.version}", *figures))
+    return [columns(rows, "<>>>"), ""]
 
 
 def _lines(rows: dict[str, str]) -> str:

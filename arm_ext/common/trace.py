@@ -110,6 +110,8 @@ class Trace:
         by_thread: Instructions of each kernel of model.so on each of the threads that ran any of its code.
         misses: Lines that L1 and L2 had to fetch, of all code; None where the board has no caches.
         sections: Sections in order, where calls were counted apart; together they are `blocks`.
+        elapsed: Instructions from the inference's begin to its end on the thread that called it, where threads were
+            counted apart: all code, and what it ran while it waited for others. The threads keep step.
     """
 
     blocks: tuple[TranslationBlock, ...]
@@ -117,6 +119,7 @@ class Trace:
     by_thread: dict[str, tuple[int, ...]]
     misses: tuple[int, int] | None = None
     sections: tuple[TraceSection, ...] = ()
+    elapsed: int | None = None
 
     @property
     def instructions(self) -> int:
@@ -129,8 +132,8 @@ class Trace:
 
         Args:
             dump: Lines `vaddr_hex count word word …`, those of each thread behind a line `#thread INDEX` if threads
-                were counted apart; those of sections, if calls were; `#misses L1 L2` if it has caches, then
-                `#total N`, N being the dynamic instructions.
+                were counted apart; those of sections, if calls were; `#misses L1 L2` if it has caches, `#elapsed N`
+                if threads were counted apart, then `#total N`, N being the dynamic instructions.
             maps: Text of the guest's /proc/self/maps while model.so was loaded.
             code: The code of the model.so that ran.
             complete: Whether the dump must have an end; without, the trace is of the lines that there are.
@@ -165,6 +168,7 @@ class Trace:
             {symbol: tuple(of[thread] for thread in threads) for symbol, of in kernels.items()},
             found.misses,
             tuple(_sections(found, dict(zip(counts, blocks, strict=True)), model.ranges())),
+            found.elapsed,
         )
 
 
@@ -215,11 +219,13 @@ class TraceDump:
         blocks: Blocks that ran.
         sections: Sections in order, where calls were counted apart.
         misses: Lines that L1 and L2 had to fetch; None on a board without caches, or without the dump's end.
+        elapsed: As of a `Trace`.
     """
 
     blocks: Sequence[BlockLine]
     sections: Sequence[_SectionLine]
     misses: tuple[int, int] | None
+    elapsed: int | None = None
 
     @classmethod
     def read(cls, file: Path, *, complete: bool = True) -> "TraceDump":
@@ -235,7 +241,7 @@ class TraceDump:
         """
         blocks: list[BlockLine] = []
         sections: list[_SectionLine] = []
-        misses = total = None
+        misses = total = elapsed = None
         thread = 0
         for number, line in enumerate(_lines(file, complete=complete), 1):
             kind, *rest = line.split() or [""]
@@ -244,6 +250,8 @@ class TraceDump:
                     total = int(rest[0])
                 elif kind == "#thread":
                     thread = int(rest[0])
+                elif kind == "#elapsed":
+                    elapsed = int(rest[0])
                 elif kind == "#misses":
                     misses = int(rest[0]), int(rest[1])
                 elif kind == "#section":
@@ -269,7 +277,7 @@ class TraceDump:
             raise _damaged(file, "it has no #total line")
         if complete and seen != total:
             raise _damaged(file, f"its blocks hold {seen} instructions, its #total says {total}")
-        return cls(blocks, sections, misses)
+        return cls(blocks, sections, misses, elapsed)
 
 
 def _lines(file: Path, *, complete: bool) -> Iterator[str]:

@@ -52,6 +52,7 @@ class ThreadReport(ClosedRecord):
     instructions: int
     critical_instructions: int
     by_thread: list[int]
+    elapsed_instructions: int | None
     parallel_share: float
     kernels: list[ThreadRow]
     npu: NpuStatus | None = None
@@ -77,6 +78,7 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
         instructions=total,
         critical_instructions=sum(max(counts) for counts in trace.by_thread.values()),
         by_thread=[sum(column) for column in zip(*trace.by_thread.values(), strict=True)],
+        elapsed_instructions=trace.elapsed,
         parallel_share=sum(row.share for row in rows if row.spread is not None),
         kernels=sorted(rows, key=lambda row: (-row.share, row.symbol)),
     )

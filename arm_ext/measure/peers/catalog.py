@@ -38,8 +38,8 @@ class Peer:
 PEERS = {
     peer.name: peer
     for peer in (
-        # The newest release when the targets for our kernels were set.
-        Peer("onnxruntime", "onnxruntime", "1.31.1", "onnxruntime", "onnx"),
+        # The release that is the reference of the ONNX front end, too.
+        Peer("onnxruntime", "onnxruntime", "1.32.0", "onnxruntime", "onnx"),
         # The release whose default kernels the TFLite front end's tests reproduce exactly.
         Peer("litert", "ai-edge-litert", "2.3.0", "ai_edge_litert", "tflite"),
     )

@@ -10,8 +10,9 @@ NOTE = (
     "(llvm-mca, and caches of the core's sizes): they compare programs for one core, and are no time on a board. A "
     "ratio is the row's number over "
     "tvm-arm-ext's. `empty` is what the runtime takes for a model that computes nothing, its call from Python "
-    "included; it is part of the row. Binary is what is loaded to run a model, without the weights; weights are "
-    "as the runtime is given them."
+    "included; it is part of the row. Elapsed are the instructions from begin to end on the thread that calls, of "
+    "threads that keep step, without the kernel's. Binary is what is loaded to run a model, without the weights; "
+    "weights are as the runtime is given them."
 )
 
 
@@ -34,8 +35,23 @@ class InferenceCounts(ClosedRecord):
         return sum(self.libraries.values())
 
 
+class Scaling(ClosedRecord):
+    """What several threads make of an inference.
+
+    Attributes:
+        elapsed_instructions: Instructions from its begin to its end on the thread that called it, those in which it
+            waited for others among them; all threads keep step.
+        speedup: Instructions on one thread over these.
+        ratio: `elapsed_instructions` over those of tvm-arm-ext.
+    """
+
+    elapsed_instructions: int
+    speedup: float
+    ratio: float
+
+
 class Row(ClosedRecord):
-    """Result of one runtime.
+    """Result of one runtime, on one thread but for `scaling`.
 
     Attributes:
         runtime: Name of the runtime, such as "onnxruntime".
@@ -53,6 +69,7 @@ class Row(ClosedRecord):
         distance: Largest difference of an output from tvm-arm-ext's, relative to the largest there (units, for
             integers); None if it ran a file and inputs of its own.
         libraries: Dynamic instructions of each library.
+        scaling: Its threads' figures, where several were asked for.
     """
 
     runtime: str
@@ -68,6 +85,21 @@ class Row(ClosedRecord):
     empty_instructions: int | None
     distance: float | None
     libraries: dict[str, int]
+    scaling: Scaling | None = None
+
+    def scaled(self, elapsed: int | None, ours: int | None) -> "Row":
+        """Return the row with what several threads make of it.
+
+        Args:
+            elapsed: Its instructions from begin to end on several threads; None if it was not counted on several.
+            ours: Those of tvm-arm-ext.
+        """
+        if elapsed is None or ours is None:
+            return self
+        scaling = Scaling(
+            elapsed_instructions=elapsed, speedup=self.instructions / elapsed, ratio=elapsed / ours
+        )
+        return self.model_copy(update={"scaling": scaling})
 
 
 class Absent(ClosedRecord):
@@ -78,9 +110,13 @@ class Absent(ClosedRecord):
 
 
 class Comparison(ClosedRecord):
-    """The result of `bench --against`; its first row is tvm-arm-ext's."""
+    """The result of `bench --against`; its first row is tvm-arm-ext's.
 
-    schema_version: Literal[2] = 2
+    Attributes:
+        threads: Threads of the rows' `scaling`; 1 without any.
+    """
+
+    schema_version: Literal[3] = 3
     kind: Literal["comparison"] = "comparison"
     model: str
     target: str
@@ -88,7 +124,7 @@ class Comparison(ClosedRecord):
     cpu: str
     core: str
     cycle_model: str
-    threads: Literal[1] = 1
+    threads: int
     macs: int
     rows: list[Row]
     absent: list[Absent]

@@ -22,13 +22,12 @@ from arm_ext.measure.peers.catalog import Peer
 from arm_ext.measure.peers.downloads import debian_root, python_version, wheels
 from arm_ext.native.build import qemu_plugin
 
-# One thread while counting: the plugin's counters are not atomic. Written bytecode would count as damage of the
-# cached folder, which would then be downloaded again.
+# numpy's libraries start no threads: the plugin's counters of one thread are not atomic. Written bytecode would count
+# as damage of the cached folder, which would then be downloaded again.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
-# A single processor: the peers run on one thread, and so do not start more.
 _CPUINFO = """\
-processor\t: 0
+processor\t: {processor}
 Features\t: fp asimd
 CPU implementer\t: {implementer:#x}
 CPU architecture: 8
@@ -54,12 +53,14 @@ class PeerRun:
         misses: Lines that L1 and L2 had to fetch; None if no caches were modelled.
         outputs: Outputs in the model's order.
         library_bytes: Size of the files of the peer's wheel that were loaded.
+        elapsed: As of a `Trace`, on several threads.
     """
 
     blocks: tuple[TranslationBlock, ...]
     misses: tuple[int, int] | None
     outputs: list[npt.NDArray[Any]]
     library_bytes: int
+    elapsed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Guest:
         core: str,
         part: Part = "inference",
         caches: tuple[int, int] | None = None,
+        threads: int = 1,
     ) -> PeerRun:
         """Count the instructions of an inference in a peer.
 
@@ -88,7 +90,8 @@ class Guest:
             cpu: QEMU's -cpu.
             core: Core of `schedules.cores.CORES`, which the peer takes the machine for.
             part: Part of the work that is counted.
-            caches: Bytes of an L1 and L2 whose misses in an inference are counted, too.
+            caches: Bytes of an L1 and L2 whose misses in an inference are counted, too, on one thread.
+            threads: Threads of the peer, as many as the machine has processors.
 
         Raises:
             ModelError: The peer refuses the model, or crashes.
@@ -98,31 +101,20 @@ class Guest:
             work = Path(scratch)
             arrays: dict[str, Any] = {str(k): value for k, value in enumerate(inputs)}
             np.savez(work / "inputs.npz", **arrays)
-            self._run(self._command(model.absolute(), work, part, cpu=cpu, core=core, caches=caches))
+            view = guest_view(self.root, work, core, threads)
+            plugin = counting_to(qemu_plugin(), work / "dump", caches, by_thread=threads > 1)
+            emulated = ["-cpu", cpu, "-L", str(view), "-plugin", plugin]
+            self._run(emulated, [str(model.absolute()), str(work), part, str(threads)])
             with np.load(work / "outputs.npz") as held:
                 outputs = [held[str(k)] for k in range(len(held))]
             maps = (work / "maps").read_text(encoding="utf-8")
             dump = TraceDump.read(work / "dump")
-            return PeerRun(_blocks(dump, maps), dump.misses, outputs, self._library_bytes(maps))
+            return PeerRun(_blocks(dump, maps), dump.misses, outputs, self._library_bytes(maps), dump.elapsed)
 
-    def _command(
-        self,
-        model: Path,
-        work: Path,
-        counted: Part,
-        *,
-        cpu: str,
-        core: str,
-        caches: tuple[int, int] | None,
-    ) -> list[str]:
+    def _run(self, emulated: Sequence[str], arguments: Sequence[str]) -> None:
         qemu, _ = emulator()
-        view = guest_view(self.root, work, core)
         python = self.root / "usr/bin" / f"python{python_version(self.root)}"
-        plugin = counting_to(qemu_plugin(), work / "dump", caches)
-        emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", plugin]
-        return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work), counted]
-
-    def _run(self, command: Sequence[str]) -> None:
+        command = [qemu, *emulated, str(python), "-sP", guest.__file__, self.peer.name, *arguments]
         env = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(self.site)}
         done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
@@ -139,25 +131,27 @@ class Guest:
         return sum(file.stat().st_size for file in files if file.is_relative_to(package))
 
 
-def guest_view(root: Path, work: Path, core: str) -> Path:
-    """Create the folder in which the emulator first looks up the guest's paths, with the /proc/cpuinfo of a core."""
+def guest_view(root: Path, work: Path, core: str, processors: int) -> Path:
+    """Create the folder in which the emulator first looks up the guest's paths, with the /proc/cpuinfo of cores."""
     view = work / "root"
     (view / "proc").mkdir(parents=True)
-    (view / "proc/cpuinfo").write_text(_cpuinfo(core), encoding="utf-8")
+    cores = "\n".join(_cpuinfo(core, processor) for processor in range(processors))
+    (view / "proc/cpuinfo").write_text(cores, encoding="utf-8")
     for part in ("lib", "usr", "etc"):
         (view / part).symlink_to(root / part)
     return view
 
 
-def _cpuinfo(core: str) -> str:
-    """Return the /proc/cpuinfo of a core of `schedules.cores.CORES`, by which a peer selects its kernels.
+def _cpuinfo(core: str, processor: int) -> str:
+    """Return an entry of /proc/cpuinfo for a core of `schedules.cores.CORES`, by which a peer selects its kernels.
 
     qemu-user shows the host's. onnxruntime crashes at import on one without Arm's fields, and XNNPACK has kernels of
     its own for single cores. What instructions there are both ask the emulator (AT_HWCAP).
     """
     name = _STAND_INS.get(core, core)
     implementer, part = next(number for number, known in PARTS.items() if known == name)
-    return _CPUINFO.format(implementer=implementer, variant=_VARIANTS.get(name, 0), part=part)
+    variant = _VARIANTS.get(name, 0)
+    return _CPUINFO.format(processor=processor, implementer=implementer, variant=variant, part=part)
 
 
 def fetch(peer: Peer) -> Guest:

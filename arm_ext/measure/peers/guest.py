@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Script for the emulated arm64 Python: `guest.py PEER MODEL FOLDER PART` runs the part of a peer's work to count.
+"""Script for the emulated arm64 Python: `guest.py PEER MODEL FOLDER PART THREADS` runs a part of a peer's work.
 
 PART is "inference", one warm inference, or "start", all from the opening of the model to its first outputs, with the
 peer's libraries loaded before. FOLDER holds inputs.npz (arrays "0", "1", ... in the model's order) and gets outputs.npz
@@ -25,12 +25,12 @@ WARMUP = 4
 Prepared = tuple[Callable[[], object], Callable[[], list[npt.NDArray[Any]]]]
 
 
-def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
+def onnxruntime(model: str, inputs: list[npt.NDArray[Any]], threads: int) -> Prepared:
     """Return two functions: one runs an ONNX model on bound inputs, the other returns its outputs."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     bound = session.io_binding()
     for declared, value in zip(session.get_inputs(), inputs, strict=True):
@@ -40,11 +40,11 @@ def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
     return lambda: session.run_with_iobinding(bound), bound.copy_outputs_to_cpu
 
 
-def litert(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
+def litert(model: str, inputs: list[npt.NDArray[Any]], threads: int) -> Prepared:
     """Return two functions: one runs a TFLite model by LiteRT's default kernels, the other returns its outputs."""
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_path=model, num_threads=1)
+    interpreter = Interpreter(model_path=model, num_threads=threads)
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)
@@ -78,7 +78,7 @@ def _array(value: Any) -> Any:
     return value.astype(str) if value.dtype == object else value
 
 
-def _main(peer: str, model: str, folder: Path, part: str) -> None:
+def _main(peer: str, model: str, folder: Path, part: str, threads: int) -> None:
     with np.load(folder / "inputs.npz") as file:
         inputs = [file[str(k)] for k in range(len(file))]
     prepare, module = _PEERS[peer]
@@ -86,7 +86,7 @@ def _main(peer: str, model: str, folder: Path, part: str) -> None:
     gc.disable()
     if part == "start":
         _mark(BEGIN)
-    run, outputs = prepare(model, inputs)
+    run, outputs = prepare(model, inputs, threads)
     if part == "inference":
         for _ in range(WARMUP):
             run()
@@ -103,4 +103,4 @@ def _main(peer: str, model: str, folder: Path, part: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])
+    _main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))

@@ -161,7 +161,10 @@ def test_a_file_that_cannot_be_imported_is_listed_with_the_reason(
 @pytest.mark.long
 def test_onnxruntime_beside_the_shipped_model() -> None:
     """Downloads onnxruntime and an arm64 Python the first time."""
-    ours, theirs = compare(MODEL, "onnxruntime", "virtual:cortex-a76").rows
+    ours, theirs = compare(MODEL, "onnxruntime", "virtual:cortex-a76", threads=2).rows
+    assert theirs.scaling is not None
+    assert ours.scaling is not None
+    assert theirs.scaling.ratio == theirs.scaling.elapsed_instructions / ours.scaling.elapsed_instructions
     assert theirs.instruction_ratio == theirs.instructions / ours.instructions
     # Both compute the same network: a unit or two of its int8 output.
     assert theirs.distance is not None

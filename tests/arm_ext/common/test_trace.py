@@ -105,9 +105,10 @@ def test_threads_are_counted_apart(so: Path, tmp_path: Path) -> None:
         *lines, last = dump(tmp_path / "dump", blocks).read_text().splitlines(keepends=True)
         text += f"#thread {thread}\n" + "".join(lines)
         total += int(last.split()[1])
-    (tmp_path / "dump").write_text(f"{text}#total {total}\n")
+    (tmp_path / "dump").write_text(f"{text}#elapsed 93\n#total {total}\n")
     found = Trace.parse(tmp_path / "dump", MAPS, ModelCode.read(so))
     assert found.instructions == total
+    assert found.elapsed == 93
     assert [(block.vaddr, block.count) for block in found.blocks] == [
         (BASE + conv, 16),
         (BASE + relu, 2),

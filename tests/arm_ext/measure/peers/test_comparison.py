@@ -42,5 +42,12 @@ def test_our_own_ratios_are_one() -> None:
     assert ours.macs_per_instruction == pytest.approx(7.540, abs=5e-4)
 
 
+def test_a_row_on_several_threads(theirs: Row) -> None:
+    scaling = theirs.scaled(385_501, 79_338).scaling
+    assert scaling is not None
+    assert (scaling.speedup, scaling.ratio) == pytest.approx((2.258, 4.859), abs=5e-4)
+    assert theirs.scaled(None, None).scaling is None
+
+
 def test_a_row_survives_json(theirs: Row) -> None:
     assert Row.model_validate_json(theirs.model_dump_json()) == theirs

@@ -9,7 +9,7 @@ from schedules.cores import CORES
 
 
 def fields(core: str, tmp_path: Path) -> dict[str, str]:
-    cpuinfo = (guest_view(tmp_path, tmp_path, core) / "proc/cpuinfo").read_text()
+    cpuinfo = (guest_view(tmp_path, tmp_path, core, 1) / "proc/cpuinfo").read_text()
     return dict(re.findall(r"^(.*?)\s*: (.*)$", cpuinfo, re.MULTILINE))
 
 
@@ -25,6 +25,12 @@ def fields(core: str, tmp_path: Path) -> dict[str, str]:
 def test_a_core_shows_its_part(core: str, part: str, variant: str, tmp_path: Path) -> None:
     shown = fields(core, tmp_path)
     assert (shown["CPU part"], shown["CPU variant"], shown["CPU implementer"]) == (part, variant, "0x41")
+
+
+def test_a_machine_has_as_many_processors_as_threads(tmp_path: Path) -> None:
+    cpuinfo = (guest_view(tmp_path, tmp_path, "cortex-a76", 4) / "proc/cpuinfo").read_text()
+    assert re.findall(r"^processor\s*: (\d+)$", cpuinfo, re.MULTILINE) == ["0", "1", "2", "3"]
+    assert cpuinfo.count("CPU part") == 4
 
 
 @pytest.mark.parametrize("core", CORES)
