@@ -289,20 +289,20 @@ def usual(cut: PanelTiling, parallel: bool, core: Core) -> Iterator[tuple[int, i
         return
     most = min(USUAL_PANELS, cut.panels)
     groups = -(-cut.panels // most)
+    parts = -(-FEW_TASKS // groups) if parallel else 1
+    usual_rows = min(-(-cut.tiles // min(parts, cut.tiles)) * cut.tile_rows, cut.row_block)
     if parallel:
         options = [
             (-(-cut.panels // more), tiles * cut.tile_rows)
             for more in range(max(1, groups - 1), min(groups + 2, cut.panels) + 1)
             for tiles in dict.fromkeys(-(-cut.tiles // parts) for parts in range(1, cut.tiles + 1))
-            if tiles * cut.tile_rows <= cut.row_block and -(-cut.tiles // tiles) * more >= FEW_TASKS
+            if tiles * cut.tile_rows <= usual_rows and -(-cut.tiles // tiles) * more >= FEW_TASKS
         ]
         if options:
             best = fewest_tasks(range(len(options)), lambda index: task_sizes(cut, *options[index]))
             panels, rows = options[best]
             yield blocks, rows, panels
-    parts = -(-FEW_TASKS // groups) if parallel else 1
-    rows = -(-cut.tiles // min(parts, cut.tiles)) * cut.tile_rows
-    yield blocks, min(rows, cut.row_block), most
+    yield blocks, usual_rows, most
 
 
 def task_sizes(cut: PanelTiling, panels: int, rows: int) -> npt.NDArray[Any]:
