@@ -45,7 +45,14 @@ from arm_ext.package.manifest import (
 )
 from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.machine_code import make_program
-from arm_ext.pipeline.selftest import STEPS, make_selftest, make_steps, with_fitting_inputs, with_source
+from arm_ext.pipeline.selftest import (
+    STEPS,
+    make_selftest,
+    make_steps,
+    with_fitting_inputs,
+    with_measured,
+    with_source,
+)
 from arm_ext.quantization.accuracy import selftest_distances, warnings
 from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
@@ -202,7 +209,9 @@ class Packing:
 
         def completed() -> _Tested:
             with section("self-test"):
-                return with_source(selftest, *references), values
+                tested = with_source(selftest, *references)
+                variant.check = with_measured(variant.check, variant.precision, tested)
+                return tested, values
 
         return completed
 

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
-from arm_ext.common.distance import says_nothing
+from arm_ext.common.distance import distance, says_nothing
 from arm_ext.common.errors import EnvError, ModelError
 from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.text import counted
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.imported import ImportedModel, Reference, TensorSpec
-from arm_ext.frontends.common.inputs import other_inputs
+from arm_ext.frontends.common.inputs import other_inputs, with_lengths
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check, Precision
@@ -55,6 +55,8 @@ _INTEGER = Check(
     reason="every operator is computed in integers; quantising inputs and dequantising outputs are the same "
     "roundings of binary32 everywhere",
 )
+# Largest bound of a model in narrow types: one that is further from its source is to be looked at.
+_MOST_NARROW = 0.15
 # If a value near a tie is rounded to the other side, it differs by a complete step, and so do all later values.
 _MIXED_BOUND = 0.1
 # Largest share of the elements of an integer output, such as an argmax, that rounding in narrow types may change: in a
@@ -77,6 +79,8 @@ def with_fitting_inputs(
 ) -> _T:
     """Return the result of `compute` for the inputs; if they fail or give constant outputs, for other inputs.
 
+    What may be lengths of samples is as great as it can be, if that does not fail.
+
     Args:
         compute: Computes a result from inputs.
         inputs: The inputs to try first.
@@ -88,7 +92,9 @@ def with_fitting_inputs(
         ModelError: All inputs that were tried have an index out of bounds.
     """
     found, reason = [], ""
-    for values in itertools.chain([inputs], () if given else other_inputs(inputs)):
+    lengths = None if given else with_lengths(inputs)
+    first = [inputs] if lengths is None else [lengths, inputs]
+    for values in itertools.chain(first, () if given else other_inputs(inputs)):
         try:
             result = compute(values)
         except IndexError as err:
@@ -242,8 +248,7 @@ def check_of(
         precision: Dtype in which float operators compute.
         left_float: Calls of a quantised model that compute in float.
     """
-    if precision == "fp32" and not model.quantized and _has_halves(model.mod):
-        precision = "fp16"
+    precision = precision_of(model, precision)
     if precision in _HALF_STEP:
         layers = sum(count > 0 for count in count_macs(model.mod).values()) + count_steps(model.mod)
         return Check(
@@ -264,6 +269,39 @@ def check_of(
         differing=_MIXED_DIFFERING,
         reason=f"{counted(len(left_float), 'operator')} computed in float ({operators}), where a last bit decides "
         "between two quantised values",
+    )
+
+
+def precision_of(model: ImportedModel, precision: Precision) -> Precision:
+    """Return the narrowest dtype in which a model's float operators compute, if it is compiled with `precision`."""
+    halves = precision == "fp32" and not model.quantized and _has_halves(model.mod)
+    return "fp16" if halves else precision
+
+
+def with_measured(check: Check, precision: Precision, selftest: Selftest) -> Check:
+    """Return the check of a model in narrow types with a bound that its own distance from the source's outputs gives.
+
+    Where a network amplifies what its layers round, two computations in the format differ from each other by more than
+    the square root of the layers tells: by as much as each of them differs from the source, both together.
+
+    Args:
+        check: As `check_of` returns it.
+        precision: As `precision_of` returns it.
+        selftest: The model's self-test, with the source's outputs if its runtime can compute them.
+    """
+    if precision not in _HALF_STEP or len(selftest.source) != len(selftest.expected):
+        return check
+    pairs = zip(selftest.expected, selftest.source, strict=True)
+    own = max((distance(*pair).relative for pair in pairs if pair[0].dtype.kind == "f"), default=0.0)
+    bound = min(2 * own, _MOST_NARROW)
+    if not math.isfinite(own) or bound <= check.relative_bound:
+        return check
+    return check.model_copy(
+        update={
+            "relative_bound": bound,
+            "reason": f"computed in {precision} on the machine that compiled, the outputs differ by {own:.2g} from the "
+            "source's, and those of another machine may differ by as much to the other side",
+        }
     )
 
 

@@ -110,7 +110,11 @@ def split_samples(
         raise UsageError(f"the inputs have different numbers of {what}: {counts}")
     if not all(counts.values()):
         raise UsageError(f"the {what} are empty")
-    return [dict(zip(arrays, sample, strict=True)) for sample in zip(*arrays.values(), strict=True)]
+    # Elements of an array with one axis are scalars, which are no arrays.
+    return [
+        dict(zip(arrays, map(np.asarray, sample), strict=True))
+        for sample in zip(*arrays.values(), strict=True)
+    ]
 
 
 def _shaped(spec: TensorSpec, array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:

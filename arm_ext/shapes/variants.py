@@ -14,7 +14,7 @@ from arm_ext.common.output_folder import OutputFolder
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.package import SELFTEST
 from arm_ext.package.make_manifest import tensors
-from arm_ext.package.manifest import BucketInfo, Check, Memory
+from arm_ext.package.manifest import BucketInfo, Check, Memory, Precision
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of, weight_bytes
 from arm_ext.pipeline.phases import (
@@ -26,7 +26,7 @@ from arm_ext.pipeline.phases import (
     gather,
     run_phases,
 )
-from arm_ext.pipeline.selftest import check_of
+from arm_ext.pipeline.selftest import check_of, precision_of
 from arm_ext.report.calls import CallSite
 from arm_ext.shapes.batch import SELFTEST_SAMPLES, with_samples
 from arm_ext.shapes.bounded_length import run_lengths
@@ -86,9 +86,14 @@ class Variant:
         """Return how the variant's outputs are compared with the self-test."""
         return check_of(self.model, self.options.precision, self.result.left_float)
 
+    @cached_property
+    def precision(self) -> Precision:
+        """Return the narrowest dtype in which its float operators compute."""
+        return precision_of(self.model, self.options.precision)
+
     def release_weights(self) -> None:
         """Free the imported model's weights, which are not needed after the phases and the self-test's `expected`."""
-        _ = self.macs, self.check  # these are computed from the imported model
+        _ = self.macs, self.check, self.precision  # these are computed from the imported model
         self.model = replace(
             self.model, mod=tvm.IRModule({}), reference=_released, float_reference=None, for_npu=None
         )

@@ -24,11 +24,14 @@ _JOINS: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 _Place = Callable[[Sequence[ir.Expr], tirx.Buffer, Sequence[ir.Expr]], list[ir.Expr]]
 """Function from the sizes of y (as expressions), the indices, and a position in the indices to the position in y."""
 
+_Shape = Callable[[tirx.Buffer, tirx.Buffer], Sequence[ir.Expr]]
+"""Function from the indices and updates to the extents of the loops over updates: a function's buffers have size
+variables of its own, which are not those of the call."""
+
 
 def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     """Legalise y[i, t[i, j], …] ∘= u[i, j, …], a scatter along one axis. Negative indices count from the end."""
-    data, indices, _ = call.args
-    axis = int(call.attrs.axis) % len(data.ty.shape)
+    axis = int(call.attrs.axis) % len(call.args[0].ty.shape)
 
     def place(sizes: Sequence[ir.Expr], places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
         index = _int64(places[tuple(at)])
@@ -36,22 +39,22 @@ def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         return [*at[:axis], index, *at[axis + 1 :]]
 
     # PyTorch allows updates that are larger than the indices.
-    return _scatter(builder, call, indices.ty.shape, place)
+    return _scatter(builder, call, lambda places, _updates: places.ty.shape, place)
 
 
 def scatter_nd(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     """Legalise y[t[i, 0], t[i, 1], …, j] ∘= u[i, j], a scatter by index vectors along the last axis."""
-    _, indices, updates = call.args
+    indices = call.args[1]
     count, rank = int(indices.ty.shape[-1]), len(indices.ty.shape) - 1
 
     def place(_: Sequence[ir.Expr], places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
         vector = [_int64(places[(*at[:rank], i64(k))]) for k in range(count)]
         return [*vector, *at[rank:]]
 
-    return _scatter(builder, call, updates.ty.shape, place)
+    return _scatter(builder, call, lambda _places, updates: updates.ty.shape, place)
 
 
-def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr], place: _Place) -> ir.Expr:
+def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: _Shape, place: _Place) -> ir.Expr:
     join = _JOINS[str(call.attrs.reduction)]
 
     def emit(taken: Sequence[tirx.Buffer], result: tirx.Buffer) -> tirx.Stmt:
@@ -59,7 +62,7 @@ def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr
         with IRBuilder() as ib, T.seq_scope():
             with _loops(data.ty.shape) as at:
                 T.buffer_store(result, data[tuple(at)], at)
-            with _loops(shape) as at:
+            with _loops(shape(places, updates)) as at:
                 target = place(data.ty.shape, places, at)
                 new = join(result[tuple(target)], updates[tuple(at)])
                 T.buffer_store(result, new, target)

@@ -24,6 +24,23 @@ def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
     return [_random(spec.shape, np.dtype(spec.dtype), rng) for spec in specs]
 
 
+def with_lengths(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
+    """Return the inputs with the greatest lengths in place of integers that may be lengths of samples.
+
+    Of data [samples, length, …] these are integers of 32 or 64 bits with one axis at most and one element a sample. A
+    random length of 1 would hide all but the first element of each sample. None if no input can be lengths.
+    """
+    data = [value.shape for value in inputs if value.ndim >= _BATCHED]
+    longest = {shape[0]: min(other[1] for other in data if other[0] == shape[0]) for shape in data}
+
+    def is_lengths(value: npt.NDArray[Any]) -> bool:
+        return _is_wide(value.dtype) and value.ndim < _BATCHED and value.size in longest
+
+    if not any(map(is_lengths, inputs)):
+        return None
+    return [np.full_like(value, longest[value.size]) if is_lengths(value) else value for value in inputs]
+
+
 def other_inputs(inputs: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:
     """Yield other inputs to try if random inputs make a model fail or compute nothing.
 
@@ -37,8 +54,7 @@ def other_inputs(inputs: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArra
     def with_integers(number: int) -> list[npt.NDArray[Any]]:
         return [
             np.full_like(value, number if value.ndim < _BATCHED and value.dtype.kind != "b" else 1)
-            if value.dtype.kind == "b"
-            or (value.dtype.kind in "iu" and value.dtype.itemsize > _QUANTIZED_BYTES)
+            if value.dtype.kind == "b" or _is_wide(value.dtype)
             else value
             for value in inputs
         ]
@@ -46,6 +62,10 @@ def other_inputs(inputs: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArra
     yield with_integers(longest)
     yield with_integers(1)
     yield [np.zeros_like(value) for value in inputs]
+
+
+def _is_wide(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu" and dtype.itemsize > _QUANTIZED_BYTES
 
 
 def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> npt.NDArray[Any]:

@@ -16,6 +16,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from arm_ext.common.errors import ModelError
+from arm_ext.common.text import counted
 from arm_ext.frontends.onnx.converters import is_custom
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.partition import reads
@@ -45,8 +46,14 @@ FIXED = "arm_ext.value"
 _SELECTIONS = ("Compress", "NonZero")
 """Operators that boolean indexing is exported as."""
 
-_SHOWN = 12
-"""Most values and options that are listed: the commands of a speech model are whole, and a message fits on a screen."""
+_ALWAYS = (*_SELECTIONS, "NonMaxSuppression", "Unique")
+"""Operators whose results have as many elements as the data says, wherever they are."""
+
+RANDOM_OPERATORS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+"""Operators for which `--random` decides."""
+
+_SHOWN = 40
+"""Most values and options that are listed: the commands of a speech model are whole."""
 
 _SHOWN_NODES = 3
 """Most nodes that are listed beside the first."""
@@ -264,37 +271,55 @@ class Split:
     Attributes:
         inputs: Inputs of the first part.
         passed: Outputs of the first part: what the nodes and the second part read.
+        read: What the nodes read.
         begins: Outputs of the nodes, which are inputs of the second part.
         crossing: Further inputs of the second part.
         results: Outputs of the second part.
         again: Inputs of the second part that decide sizes there, too.
+        is_random: Whether the second part draws numbers.
     """
 
     inputs: list[str]
     passed: list[str]
+    read: list[str]
     begins: list[str]
     crossing: list[str]
     results: list[str]
     again: list[str]
+    is_random: bool
 
     @classmethod
     def at(cls, nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> "Split":
-        """Split a graph into the parts before and after `nodes`, which do not depend on each other."""
-        begins = {name for node in nodes for name in node.outputs}
-        later = source.following(begins)
+        """Split a graph into the parts before and after `nodes`, between which no other nodes are."""
+        made = {name for node in nodes for name in node.outputs}
+        inside = {node.name for node in nodes}
+        outside = {name for node in source.nodes if node.name not in inside for name in node.inputs}
+        begins = made.intersection((*outside, *source.outputs)).difference(shapes.constants)
+        later = source.following(begins) - (made - begins)
         results = later.intersection(source.outputs).difference(begins)
         # Constants that follow from shapes count as later values: the second part computes them again.
         within = {*later, *shapes.constants}.difference(begins, source.fixed)
         second = source.needed(results, within.__contains__)
         computed = later | source.fixed | (shapes.constants.keys() & source.producers.keys())
         crossing = second - computed
-        read = {name for node in nodes for name in node.inputs if name not in shapes.constants}
+        read = {name for node in nodes for name in node.inputs}.difference(
+            made, source.fixed, shapes.constants
+        )
         kept = {name for name in source.outputs if name not in later}
         passed = (crossing | read | kept).difference(source.inputs, source.fixed)
         inputs = source.needed(passed).intersection(source.inputs)
         deciding = {name for value in second & within for name in source.deciding(value)}
-        groups = (inputs, passed, begins, crossing, results, crossing & deciding)
-        return cls(*map(source.in_order, groups))
+        drawn = {name for node in source.nodes if node.operator in RANDOM_OPERATORS for name in node.outputs}
+        return cls(
+            inputs=source.in_order(inputs),
+            passed=source.in_order(passed),
+            read=source.in_order(read),
+            begins=source.in_order(begins),
+            crossing=source.in_order(crossing),
+            results=source.in_order(results),
+            again=source.in_order(crossing & deciding),
+            is_random=bool(drawn & second & within),
+        )
 
 
 def _lines(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes, model: str) -> Iterator[str]:
@@ -311,9 +336,55 @@ def _lines(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes, mo
     if nodes[0] in source.inner:
         yield "The node is inside a branch or a loop: move it out, or let your program compute that."
         return
-    how, *parts = _parts(Split.at(nodes, source, shapes), shapes, model, len(nodes))
+    between = _with_later(nodes, source, shapes)
+    how, *parts = _parts(Split.at(between, source, shapes), shapes, model, nodes, between)
+    if len(between) > len(nodes):
+        on = "it" if len(nodes) == 1 else "these"
+        more = sum(node.operator in _ALWAYS for node in between) - len(nodes)
+        yield f"{counted(more, 'more such node')} {'depends' if more == 1 else 'depend'} on {on}."
     yield f"Otherwise {how[0].lower()}{how[1:]}" if advice else how
     yield from parts
+
+
+def _with_later(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> list[SourceNode]:
+    """Return nodes that decide sizes, with all that follows from them up to the last one that does so wherever it is.
+
+    Each of these would take a split of its own. The end is the first place behind them where all values that are read
+    later have known sizes, and are no shapes; if there is none, the nodes are returned alone.
+    """
+    begun = source.following(name for node in nodes for name in node.outputs)
+    following = [node for node in source.nodes if not begun.isdisjoint(node.outputs)]
+    needed = source.needed(source.outputs)
+    last = {name: position for position, node in enumerate(source.nodes) for name in node.inputs}
+    last |= dict.fromkeys(source.outputs, len(source.nodes))
+    position = {node.name: position for position, node in enumerate(source.nodes)}
+    later = [
+        count
+        for count, node in enumerate(following)
+        if node not in nodes and node.operator in _ALWAYS and not needed.isdisjoint(node.outputs)
+    ]
+    for count in range(later[-1], len(following)) if later else ():
+        at, made = position[following[count].name], following[: count + 1]
+        crossing = [name for node in made for name in node.outputs if last.get(name, -1) > at]
+        if not any(None in shapes.dims(name) or shapes.is_few(name) for name in crossing):
+            return _with_constants(
+                [node for node in source.nodes if node in nodes or node in made], source, shapes
+            )
+    return [*nodes]
+
+
+def _with_constants(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> list[SourceNode]:
+    """Return nodes with those that compute the constants that they read, as far as these follow from shapes."""
+    found = {node.name for node in nodes}
+    waiting = [name for node in nodes for name in node.inputs]
+    while waiting:
+        name = waiting.pop()
+        if name in shapes.constants and name in source.producers:
+            node = source.producers[name]
+            if node.name not in found:
+                found.add(node.name)
+                waiting += node.inputs
+    return [node for node in source.nodes if node.name in found]
 
 
 def _advice(
@@ -328,9 +399,22 @@ def _advice(
         yield "Export x[mask] = f(x[mask]) as x = torch.where(mask, f(x), x), whose size is that of x."
 
 
-def _parts(split: Split, shapes: _Shapes, model: str, count: int) -> Iterator[str]:
-    """Yield instructions for splitting the model in two parts, as lines of a message."""
-    node = "the node" if count == 1 else "these nodes"
+def _parts(
+    split: Split, shapes: _Shapes, model: str, nodes: Sequence[SourceNode], between: Sequence[SourceNode]
+) -> Iterator[str]:
+    """Yield instructions for splitting the model in two parts, as lines of a message.
+
+    Args:
+        split: The two parts.
+        shapes: Shapes of the values.
+        model: Name of the model.
+        nodes: The nodes that the message names.
+        between: The nodes between the parts.
+    """
+    node = "the node" if len(nodes) == 1 else "these nodes"
+    is_file = len(between) > len(nodes)
+    if is_file:
+        node = f"all from {node} to {between[-1].operator} node '{between[-1].name}'"
     if split.passed and split.results:
         yield f"Split the model, and let your program compute {node} between the two parts:"
     elif split.passed or split.results:
@@ -339,32 +423,42 @@ def _parts(split: Split, shapes: _Shapes, model: str, count: int) -> Iterator[st
         yield f"Let your program compute {node}, which is all of the model."
     if split.passed:
         yield _extraction(model, "first", split.inputs, split.passed)
+    if is_file:
+        yield _extraction(model, "between", split.read, split.begins)
     if split.results:
         yield _extraction(model, "second", [*split.begins, *split.crossing], split.results)
-        yield from _compilation(split, shapes)
+        yield from _compilation(split, shapes, _file(model, "second"))
+
+
+def _file(model: str, part: str) -> str:
+    """Return the name of a part's file, which is not that of a model that is a part itself."""
+    return f"{model}_{part}.onnx" if model.startswith(("first", "second")) else f"{part}.onnx"
 
 
 def _extraction(model: str, part: str, inputs: Sequence[str], outputs: Sequence[str]) -> str:
     names = (f"[{_quoted(each)}]" for each in (inputs, outputs))
-    return f"  onnx.utils.extract_model('{model}.onnx', '{part}.onnx', {', '.join(names)})"
+    return f"  onnx.utils.extract_model('{model}.onnx', '{_file(model, part)}', {', '.join(names)})"
 
 
-def _compilation(split: Split, shapes: _Shapes) -> Iterator[str]:
+def _compilation(split: Split, shapes: _Shapes, file: str) -> Iterator[str]:
     """Yield how to compile the second part: for any length, or for one length if its inputs' values decide sizes."""
-    opened = [(name, ["" if n is None else str(n) for n in shapes.dims(name)]) for name in split.begins]
-    is_bounded = all(dims.count("") == 1 for _, dims in opened) and not split.again
+    known = [(name, ["" if n is None else str(n) for n in shapes.dims(name)]) for name in split.begins]
+    opened = [dims for _, dims in known if "" in dims]
+    is_bounded = all(dims.count("") == 1 for dims in opened) and not split.again
     size = f"n<={_BOUND}" if is_bounded else str(_SIZE)
-    options = [f"--shape '{name}={','.join(n or size for n in dims)}'" for name, dims in opened]
+    options = [f"--shape '{name}={','.join(n or size for n in dims)}'" for name, dims in known]
     for name in split.crossing:
         if name in split.again or name in shapes.constants:
             options.append(f"--value '{name}=…'")
         elif dims := shapes.dims(name):
             options.append(f"--shape '{name}={','.join(map(str, dims))}'")
-    yield f"  `arm-ext compile second.onnx {_listed(options, ' ')}`"
+    if split.is_random:
+        options.append(f"--random {'zeros' if is_bounded and opened else 'seed=0'}")
+    yield f"  `arm-ext compile {file} {_listed(options, ' ')}`"
     if split.again:
         yield f"That is for one length, since {_quoted(split.again)} decides sizes in the second part, too."
-    elif is_bounded:
-        same = ", the same in all places" if len(opened) > 1 else ""
+    elif is_bounded and opened:
+        same = ", the same in all places; where sizes differ, give numbers" if len(opened) > 1 else ""
         yield f"n is any length up to {_BOUND}{same}; {{64,128}} in its place are these two, with faster code."
 
 

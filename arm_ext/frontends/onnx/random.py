@@ -25,7 +25,7 @@ from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import name_contrib, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.expansion import domain_of
 from arm_ext.frontends.onnx.functions import inline_model_functions
-from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
+from arm_ext.frontends.onnx.open_sizes import RANDOM_OPERATORS, SourceGraph, refuse_data_sizes
 from arm_ext.frontends.onnx.partition import cut
 from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.subgraph_nodes import name_of
@@ -33,7 +33,6 @@ from arm_ext.frontends.onnx.weights import without_weights
 
 Array = npt.NDArray[Any]
 
-_OPERATORS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _SEED = re.compile(r"seed=(\d{1,18})")
 _MARK = re.compile(r"(zeros|\d{1,18}) \d{1,9}")
 
@@ -95,10 +94,10 @@ def choose_random(proto: onnx.ModelProto, name: str, choice: str, sizes: GivenSi
     seed = _SEED.fullmatch(choice)
     if seed is None and choice not in ("zeros", "input"):
         raise UsageError(f"--random {choice}: expected seed=NUMBER, zeros or input")
-    nodes = [node for node in proto.graph.node if not domain_of(node) and node.op_type in _OPERATORS]
+    nodes = [node for node in proto.graph.node if not domain_of(node) and node.op_type in RANDOM_OPERATORS]
     if not nodes:
         raise UsageError(
-            f"--random: {name} has no operator that draws random numbers ({', '.join(_OPERATORS)})"
+            f"--random: {name} has no operator that draws random numbers ({', '.join(RANDOM_OPERATORS)})"
         )
     if choice == "input":
         _to_inputs(proto, nodes, sizes)

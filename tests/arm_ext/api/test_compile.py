@@ -13,6 +13,7 @@ from tvm.relax.dpl import is_op, wildcard
 import arm_ext
 from arm_ext.api import digits, packing
 from arm_ext.api.options import Emit
+from arm_ext.common.distance import distance
 from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision
@@ -179,8 +180,10 @@ def test_half_precision_computes_in_it_and_stays_in_bounds(
     assert package.manifest.precision == precision
     assert {t.dtype for t in (*package.manifest.inputs, *package.manifest.outputs)} == {"float32"}
     (check,) = arm_ext.run(package, check=True).checks
-    # Five layers with weights.
-    assert check.bound == pytest.approx(step * 5**0.5)
+    # Five layers with weights; no less than what the format costs on this machine.
+    selftest = package.selftest()
+    own = distance(selftest.expected[0], selftest.source[0]).relative
+    assert check.bound == pytest.approx(max(step * 5**0.5, 2 * own))
     assert check.passed
     # Against binary32 it errs, though less than the bound, too.
     assert check.source is not None

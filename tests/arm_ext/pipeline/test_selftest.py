@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import arm_ext
 from arm_ext.common.cache import without_entries
-from arm_ext.common.distance import ALL_NAN, says_nothing
+from arm_ext.common.distance import ALL_NAN, distance, says_nothing
 from arm_ext.frontends import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.package import Selftest
+from arm_ext.package.manifest import Check, Precision
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.pipeline.selftest import check_of, make_selftest, run_on_host, with_fitting_inputs
+from arm_ext.pipeline.selftest import (
+    check_of,
+    make_selftest,
+    run_on_host,
+    with_fitting_inputs,
+    with_measured,
+)
 from arm_ext.target.profiles import resolve
+from tests.arm_ext.models import model
 
 MANY = (1 << 20,)
 
@@ -54,6 +67,39 @@ def test_a_model_of_halves_may_be_off_by_one_of_their_steps(dtype: str, bound: f
     check = check_of(import_onnx(onnx.parser.parse_model(text)))
     assert check.relative_bound == bound
     assert check.differing == (0.01 if dtype == "float16" else 1e-3)
+
+
+def test_a_bound_of_narrow_types_is_no_less_than_what_the_format_costs(tmp_path: Path):
+    """Of columns that are nearly equal the second product takes differences, in which their rounding is large."""
+    rng = np.random.default_rng(1)
+    same = rng.standard_normal((31, 1)) + 0.02 * rng.standard_normal((31, 64))
+    signs = np.tile([[1], [-1]], (32, 9))
+    proto = model(
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "v"], ["y"])],
+        {"x": [7, 31]},
+        ["y"],
+        {"w": same.astype(np.float32), "v": signs.astype(np.float32)},
+    )
+    result = arm_ext.compile(proto, "arm", tmp_path / "p", precision="fp16")
+    check, selftest = result.package.manifest.check, result.package.selftest()
+    own = distance(selftest.expected[0], selftest.source[0]).relative
+    assert check.relative_bound == min(2 * own, 0.15)
+    assert check.relative_bound > 2.0**-10 * 2**0.5
+    assert "the outputs differ by" in check.reason
+    assert arm_ext.run(result.package, check=True).checks[0].passed
+
+
+@pytest.mark.parametrize(("precision", "own", "bound"), [
+    ("fp16", 0.001, 0.004), ("fp16", 0.01, 0.02), ("fp16", 0.1, 0.15), ("fp16", np.nan, 0.004), ("fp32", 0.01, 0.004),
+])  # fmt: skip
+def test_a_measured_bound(precision: Precision, own: float, bound: float):
+    check = Check(relative_bound=0.004, reason="layers")
+    reference = np.ones((2, 9), np.float32)
+    expected = reference + np.float32(own)
+    selftest = Selftest([], [expected], [reference], "onnxruntime")
+    found = with_measured(check, precision, selftest)
+    assert found.relative_bound == pytest.approx(bound, rel=1e-5)
+    assert with_measured(check, precision, replace(selftest, source=[])) == check
 
 
 _QUANTISED = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Relu(d)"

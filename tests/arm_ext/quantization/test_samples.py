@@ -22,6 +22,12 @@ def test_one_feed_a_sample_in_the_models_shape(axes: tuple[int, ...], name: str)
     np.testing.assert_array_equal(feeds[2]["image"], images(4, 1, 3, 9)[2])
 
 
+def test_a_scalar_of_each_sample_is_an_array():
+    feeds = split_samples({"s": np.float32([1, 2])}, [TensorSpec("s", (), "float32")])
+    assert [(feed["s"].shape, float(feed["s"])) for feed in feeds] == [((), 1), ((), 2)]
+    assert all(isinstance(feed["s"], np.ndarray) for feed in feeds)
+
+
 def test_an_iterable_gives_a_sample_at_a_time():
     rows = [{"image": image, "labels": number} for number, image in enumerate(images(3, 3, 9))]
     arrays = read_samples(iter(rows), lambda: (IMAGE,))

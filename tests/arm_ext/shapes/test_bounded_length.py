@@ -254,3 +254,50 @@ def test_a_slice_may_go_to_the_end(tmp_path: Path):
     for length in LENGTHS[1:]:
         x = np.random.default_rng(length).standard_normal((1, length, 4), np.float32)
         np.testing.assert_array_equal(call(x)[0], x[:, 1:])
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("operator", ["ScatterND", "ScatterElements"])
+def test_scatters_of_any_length(operator: str, reduction: str, tmp_path: Path):
+    """Indices, updates or data of the length: loops of a scatter have the sizes of its own buffers."""
+    last = 2 if operator == "ScatterND" else 4
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]>
+        g (float[n, 4] x, int64[n, {last}] i, float[{"n" if last == 2 else "n, 4"}] u) => (float[n, 4] y) {{
+            y = {operator}<reduction = "{reduction}">(x, i, u) }}"""
+    )
+    bound = {"x": ("n<=40", 4), "i": ("n<=40", last), "u": ("n<=40",) if last == 2 else ("n<=40", 4)}
+    result = arm_ext.compile(model, "host", tmp_path / "p", shapes=bound)
+    call = main(result.package.path)
+    for length in LENGTHS:
+        rng = np.random.default_rng(length)
+        x, u = (rng.standard_normal((length, 4), np.float32) for _ in range(2))
+        places = rng.permutation(length)
+        i = np.stack([places, places % 4], 1) if last == 2 else np.tile(places[:, None], (1, 4))
+        u = u[:, 0] if last == 2 else u
+        feed = {"x": x, "i": i, "u": u}
+        (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+        np.testing.assert_array_equal(call(x, i, u)[0], expected)
+
+
+def test_a_column_is_written_at_any_length(tmp_path: Path):
+    """`x[..., 0] = c` of PyTorch, whose indices follow from the length."""
+
+    class Written(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            y[..., 0] = 7.0
+            return y
+
+    out = tmp_path / "m.onnx"
+    torch.onnx.export(
+        Written().eval(), (torch.zeros(1, 9, 4),), str(out), dynamo=False, input_names=["x"], output_names=["y"],
+        dynamic_axes={"x": {1: "n"}, "y": {1: "n"}}, opset_version=17,
+    )  # fmt: skip
+    assert any(node.op_type == "ScatterND" for node in onnx.load(out).graph.node)
+    call = main(arm_ext.compile(out, "host", tmp_path / "p", shapes={"x": (1, "n<=40", 4)}).package.path)
+    for length in LENGTHS:
+        x = np.random.default_rng(length).standard_normal((1, length, 4), np.float32)
+        expected = x * 2
+        expected[..., 0] = 7
+        np.testing.assert_array_equal(call(x)[0], expected)
