@@ -15,7 +15,7 @@ from arm_ext.common.regular_file import UnreadableError, read_regular
 from arm_ext.ethosu import model
 from arm_ext.ethosu.options import require_packages
 from arm_ext.ethosu.payload import Payload
-from arm_ext.package import AnyPackage, Package, package_of
+from arm_ext.package import CERTIFICATE, AnyPackage, Package, package_of
 from arm_ext.package.manifest import NpuRegion
 from arm_ext.report.certificate import Certificate
 
@@ -101,24 +101,29 @@ def verify(package: AnyPackage) -> VerifyReport:
     )
 
 
-def certified(package: AnyPackage, file: Path) -> tuple[str, ...]:
+def certified(package: AnyPackage, file: Path | None = None) -> tuple[str, ...]:
     """Return the levels at which a certificate of `certify` certifies the model.so of a package.
+
+    Args:
+        package: Folder, opened package, or what `compile` returned.
+        file: The certificate; the package's own by default.
 
     Raises:
         UsageError: No such package or file; the file is no certificate, or was changed; or it is of another program.
     """
     pkg = package_of(package)
+    file = pkg.path / CERTIFICATE if file is None else file
     try:
         data = read_regular(file, most=_CERTIFICATE_BYTES)
     except UnreadableError as error:
-        raise UsageError(f"--certificate: {error}") from error
+        raise UsageError(f"certificate {error}") from error
     certificate = parsed(Certificate, data, file, "it is no certificate of `arm-ext certify`")
     if not certificate.is_intact:
-        raise UsageError(f"--certificate: {file} was changed after it was written; certify the package again")
+        raise UsageError(f"certificate {file} was changed after it was written; certify the package again")
     levels = certificate.certifies(pkg.manifest.so_sha256)
     if not levels:
         raise UsageError(
-            f"--certificate: {file} does not certify {pkg.path}, whose model.so has the SHA-256 "
+            f"certificate {file} does not certify {pkg.path}, whose model.so has the SHA-256 "
             f"{pkg.manifest.so_sha256}; certify this package: arm-ext certify {pkg.path} -o {file}"
         )
     return levels

@@ -13,6 +13,7 @@ from arm_ext.cli.model_options import given_options, model_options, state_option
 from arm_ext.cli.options import json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.package import CERTIFICATE
 
 _WRITTEN = (".json", ".html")
 
@@ -51,6 +52,11 @@ _WRITTEN = (".json", ".html")
     help="What float operators compute in; levels without the instructions are not run.",
 )
 @views_option("Write the certificate, too, by the file's ending: .json, which `verify` reads, or .html.")
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Keep the certificate in PACKAGE, if all runs are good; `verify PACKAGE` reads it there.",
+)
 @json_option()
 def certify(
     model: Path,
@@ -58,6 +64,7 @@ def certify(
     threads: str,
     data: Path | None,
     outputs: tuple[Path, ...],
+    record: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -67,6 +74,10 @@ def certify(
     Exit 1 if outputs differ by more than the bounds of the self-test, or on several threads by a bit; the first layer
     that differs is named.
     """
+    if record and not model.is_dir():
+        raise UsageError(
+            f"--record: {model} is no package, in which a certificate could be kept; use -o FILE.json"
+        )
     check_outputs(outputs, _WRITTEN, [model, *([data] if data else [])])
     load_tvm()
     # Not imported above: they load TVM, which --help does not need.
@@ -79,7 +90,8 @@ def certify(
             model, targets=names, threads=_numbers(threads), data=data, progress=step, **given_options(given)
         )
     document = found.model_dump_json(indent=2)
-    write_views(outputs, document, {".html": found.html})
+    kept = (model / CERTIFICATE,) if record and found.holds else ()
+    write_views((*outputs, *kept), document, {".html": found.html})
     click.echo(document if as_json else found.text())
     if not found.holds:
         raise ModelError(f"{model}: not certified")

@@ -14,6 +14,7 @@ from arm_ext.cli.options import json_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.common.text import columns
+from arm_ext.package import CERTIFICATE
 
 _WIDTH = 110  # columns of prose
 
@@ -25,19 +26,26 @@ _WIDTH = 110  # columns of prose
     "--certificate",
     type=PATH,
     metavar="FILE.json",
-    help="Verify that this certificate of `arm-ext certify` is of PACKAGE, and unchanged.",
+    help="Verify that this certificate of `arm-ext certify` is of PACKAGE, and unchanged.  [default: PACKAGE's own]",
 )
 @json_option()
 def verify(package: Path, npu: bool, certificate: Path | None, as_json: bool) -> None:
-    """Verify the payloads for an NPU in PACKAGE, or a certificate of it.
+    """Verify the certificate of PACKAGE, or its payloads for an NPU.
+
+    A certificate must be unchanged, and of the package's model.so; the levels that it certifies are printed.
 
     With --npu each region's payload runs on a functional model of the Ethos-U, and the region's TOSA graph on TOSA's
     reference model: on the self-test's values, where the CPU's results are compared too, on random ones, and on the
     least and greatest of their type. All bytes must be equal.
     """
-    if npu == (certificate is not None):
-        raise UsageError("verify needs --npu, for the payloads for an NPU, or --certificate FILE.json")
-    if certificate is not None:
+    if npu and certificate is not None:
+        raise UsageError("--npu and --certificate are two verifications: take one at a time")
+    if not npu:
+        if certificate is None and package.is_dir() and not (package / CERTIFICATE).exists():
+            raise UsageError(
+                f"{package} has no {CERTIFICATE}, which `arm-ext certify {package} --record` leaves there; or name "
+                "one by --certificate FILE.json, or verify the payloads for an NPU by --npu"
+            )
         levels = certified(package, certificate)
         said = f"{package}: certified for {', '.join(levels)}"
         click.echo(json.dumps({"certified": levels}, indent=2) if as_json else said)

@@ -51,6 +51,9 @@ NPU = "npu"
 LEVELS = "levels"
 """Folder of the reports of a family's levels, but for the newest one, whose report is the package's."""
 
+CERTIFICATE = "certificate.json"
+"""What `certify --record` leaves in a package; not in the manifest's list of files, as it holds their hash itself."""
+
 _STEP = "step"
 _KINDS = ("input", "expected", "source", "float")
 # Limits of a self-test: bytes of an array's header and entry in the archive, number of runs with outputs (expected,

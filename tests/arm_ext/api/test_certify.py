@@ -164,6 +164,34 @@ def test_certificates_are_of_a_program(package: Path, certificate: Certificate, 
         certified(package, file)
 
 
+def test_a_package_keeps_its_certificate(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(package, "p")
+    assert cli.invoke(["verify", "p"]) == 2
+    assert (
+        "p has no certificate.json, which `arm-ext certify p --record` leaves there"
+        in capsys.readouterr().err
+    )
+    assert cli.invoke(["certify", "p", "--targets", "dotprod", "--threads", "1", "--record"]) == 0
+    assert cli.invoke(["verify", "p"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "p: certified for dotprod"
+    assert certified("p") == ("dotprod",)
+    # A package with a certificate is a package as before, and runs.
+    assert cli.invoke(["run", "p", "--check"]) == 0
+    kept = Path("p/certificate.json")
+    kept.write_text(kept.read_text().replace('"threads": 1', '"threads": 4'))
+    assert cli.invoke(["verify", "p"]) == 2
+    assert "was changed after it was written" in capsys.readouterr().err
+    # A level that is not certified leaves nothing.
+    kept.unlink()
+    assert cli.invoke(["certify", "p", "--targets", "armv8-a", "--threads", "1", "--record"]) != 0
+    assert not kept.exists()
+    assert cli.invoke(["certify", str(digits.model_path()), "--record"]) == 2
+    assert "is no package" in capsys.readouterr().err
+
+
 WRONG = {
     "level": (["--targets", "sve-2048"], "there is no level or profile 'sve-2048'"),
     "core": (["--targets", "cortex-m4"], "microcontroller"),
