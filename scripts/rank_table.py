@@ -9,8 +9,9 @@ Estimates of candidates, spread evenly over each kernel's space, are compared wi
 cycles made other ways: by hand, from what the instructions of each block that ran take of the pipes of the core's
 software optimization guide, and from the latency from an accumulator to itself; and, with --osaca, by OSACA for the
 hottest blocks of kernels of float code, the only ones it has data for (pip install osaca). Neither knows caches, so
-that the estimate is taken without what caches fetch, but for the last column. Pairs in one order are of those whose
-estimates differ by more than 5 %.
+that the estimate is taken without what caches fetch, but for the last three columns: how slow the fewest instructions
+are, and how well the kernel's own formula, by which it is chosen without compiling anything, ranks the cycles with
+caches. Pairs in one order are of those whose estimates differ by more than 5 %.
 """
 
 import argparse
@@ -41,6 +42,7 @@ from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import sample
 from arm_ext.tune.space import space
 from arm_ext.tune.task import Task, extract
+from schedules.select import kernel_named
 
 COLUMNS = (
     "core, kernel, output",
@@ -53,6 +55,8 @@ COLUMNS = (
     "by hand",
     "OSACA",
     "fewest instructions are slower by",
+    "with caches: rank correlation of the formula",
+    "pairs in one order: the formula",
 )
 FLOAT = "_f32"
 # Pairs that are closer are left out: the models differ by as much on one block.
@@ -83,6 +87,7 @@ class Measured:
         estimate: Cycles that tuning goes by.
         computing: Number of these that do not load data which caches have to fetch.
         by_hand: Cycles from the core's guide.
+        formula: Cycles by which the kernel is chosen.
         osaca: Cycles by OSACA; None where it is not asked.
     """
 
@@ -90,6 +95,7 @@ class Measured:
     estimate: float
     computing: float
     by_hand: float
+    formula: float
     osaca: float | None
 
 
@@ -130,6 +136,7 @@ def measure(
                     estimate=result.cost,
                     computing=sum(part.cycles for part in cost.costs),
                     by_hand=sum(by_block),
+                    formula=kernel_named(kernel).estimate(task.workload, candidate.params, core),
                     osaca=osaca_cycles(cost.costs, core.mca_cpu) if osaca else None,
                 )
             )
@@ -152,7 +159,13 @@ def row(title: str, found: Sequence[Measured]) -> list[str]:
     none = [] if cycles else ["-"]
     spread = f"{max(computing) / min(computing):.2f}"
     picked = min(found, key=lambda one: one.instructions).estimate / min(one.estimate for one in found)
-    return [title, str(len(found)), spread, *ranks, *none, *pairs, *none, f"{100 * (picked - 1):.1f} %"]
+    cached, formula = [one.estimate for one in found], [one.formula for one in found]
+    of_formula = (
+        f"{correlation(cached, formula):.2f}",
+        " of ".join(map(str, ordered_likewise(cached, formula))),
+    )
+    last = f"{100 * (picked - 1):.1f} %", *of_formula
+    return [title, str(len(found)), spread, *ranks, *none, *pairs, *none, *last]
 
 
 def rows(

@@ -74,6 +74,20 @@ def test_text_on_a_board_is_the_definition(model: Path, package: Path):
     assert shorter.text == result.text[: result.text.index(result.text[3:5])]
 
 
+def test_one_package_for_all_cores_has_the_same_tokens(model: Path, tmp_path: Path):
+    output = tmp_path / "all"
+    result = ran("compile", model, "--target", "armv8-a+", "--context", 32, "--chunks", "1,4", "-o", output)
+    assert result.exit_code == 0, result.output
+    certificate = arm_ext.certify(output, targets=("armv8-a", "dotprod", "i8mm"), threads=(1,))
+    assert [run.outcome for run in certificate.runs] == ["equal"] * 3
+    texts = {
+        run_llm(output, "Aword", f"virtual:{cpu}", tokens=8).text for cpu in ("cortex-a72", "neoverse-n2")
+    }
+    assert len(texts) == 1
+    counted = ran("run", output, "--board", "virtual:cortex-a72", "--prompt", "A", "--tokens", 2, "--count")
+    assert "M instructions for a token" in counted.stderr
+
+
 def test_commands(package: Path):
     result = ran("run", package, "--prompt", "Aword", "--tokens", 4, "--count")
     assert result.exit_code == 0, result.output
