@@ -10,8 +10,9 @@ cycles made other ways: by hand, from what the instructions of each block that r
 software optimization guide, and from the latency from an accumulator to itself; and, with --osaca, by OSACA for the
 hottest blocks of kernels of float code, the only ones it has data for (pip install osaca). Neither knows caches, so
 that the estimate is taken without what caches fetch, but for the last three columns: how slow the fewest instructions
-are, and how well the kernel's own formula, by which it is chosen without compiling anything, ranks the cycles with
-caches. Pairs in one order are of those whose estimates differ by more than 5 %.
+are, how well the kernel's own formula, by which it is chosen without compiling anything, orders cycles with caches, and
+how slow what it chooses is. Pairs in one order are of those whose estimates differ by more than 5 %; those of which the
+formula says that they are equal are left out of its column.
 """
 
 import argparse
@@ -55,8 +56,8 @@ COLUMNS = (
     "by hand",
     "OSACA",
     "fewest instructions are slower by",
-    "with caches: rank correlation of the formula",
-    "pairs in one order: the formula",
+    "with caches, pairs in one order: the formula",
+    "its choice is slower by",
 )
 FLOAT = "_f32"
 # Pairs that are closer are left out: the models differ by as much on one block.
@@ -88,6 +89,7 @@ class Measured:
         computing: Number of these that do not load data which caches have to fetch.
         by_hand: Cycles from the core's guide.
         formula: Cycles by which the kernel is chosen.
+        is_chosen: Whether the kernel takes these parameters without tuning.
         osaca: Cycles by OSACA; None where it is not asked.
     """
 
@@ -96,6 +98,7 @@ class Measured:
     computing: float
     by_hand: float
     formula: float
+    is_chosen: bool
     osaca: float | None
 
 
@@ -106,11 +109,15 @@ def correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def ordered_likewise(estimates: Sequence[float], others: Sequence[float]) -> tuple[int, int]:
-    """Return the number of pairs apart by `APART` in the estimates that both order alike, and of all such pairs."""
+    """Return the number of pairs apart by `APART` in the estimates that both order alike, and of all such pairs.
+
+    Pairs that are equal in the others are left out.
+    """
     pairs = [
         (estimates[i] - estimates[j]) * (others[i] - others[j]) > 0
         for i, j in combinations(range(len(estimates)), 2)
         if abs(estimates[i] - estimates[j]) > APART * min(estimates[i], estimates[j])
+        and others[i] != others[j]
     ]
     return sum(pairs), len(pairs)
 
@@ -122,6 +129,8 @@ def measure(
     points = points_of(task, kernel)
     chosen = [points[index] for index in np.linspace(0, len(points) - 1, min(count, len(points)), dtype=int)]
     core, found = task.profile.core, []
+    default = Candidate(kernel, kernel_named(kernel).default(task.workload, core))
+    chosen = [default, *(candidate for candidate in chosen if candidate != default)]
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pickle.dumps(sample(task)))
         for candidate in chosen:
@@ -137,6 +146,7 @@ def measure(
                     computing=sum(part.cycles for part in cost.costs),
                     by_hand=sum(by_block),
                     formula=kernel_named(kernel).estimate(task.workload, candidate.params, core),
+                    is_chosen=candidate == default,
                     osaca=osaca_cycles(cost.costs, core.mca_cpu) if osaca else None,
                 )
             )
@@ -159,12 +169,10 @@ def row(title: str, found: Sequence[Measured]) -> list[str]:
     none = [] if cycles else ["-"]
     spread = f"{max(computing) / min(computing):.2f}"
     picked = min(found, key=lambda one: one.instructions).estimate / min(one.estimate for one in found)
-    cached, formula = [one.estimate for one in found], [one.formula for one in found]
-    of_formula = (
-        f"{correlation(cached, formula):.2f}",
-        " of ".join(map(str, ordered_likewise(cached, formula))),
-    )
-    last = f"{100 * (picked - 1):.1f} %", *of_formula
+    ordered = ordered_likewise([one.estimate for one in found], [one.formula for one in found])
+    best = min(one.estimate for one in found)
+    chosen = next(one.estimate for one in found if one.is_chosen)
+    last = f"{100 * (picked - 1):.1f} %", " of ".join(map(str, ordered)), f"{100 * (chosen / best - 1):.1f} %"
     return [title, str(len(found)), spread, *ranks, *none, *pairs, *none, *last]
 
 

@@ -19,14 +19,18 @@ def test_correlation_of_known_ranks(other: list[float], rho: float):
 def test_pairs_that_are_close_are_left_out():
     # 100 and 104 are closer than 5 %; of the other two pairs one is in the other order.
     assert ordered_likewise([100, 104, 200], [3, 1, 2]) == (1, 2)
+    assert ordered_likewise([100, 104, 200], [3, 2, 2]) == (0, 1)  # of which the other does not say equal
 
 
-def test_a_row_tells_what_instructions_would_have_chosen():
-    found = [Measured(90, 1300, 1100, 500, None), Measured(100, 1000, 1000, 400, None)]
-    assert rank_table.row("x", found) == [
-        *("x", "2", "1.10", "-1.00", "1.00", "-"),
-        *("0 of 1", "1 of 1", "-", "30.0 %"),
+def test_a_row_tells_what_instructions_and_the_formula_would_have_chosen():
+    found = [
+        Measured(90, 1300, 1100, 500, 1150, False, None),
+        Measured(100, 1000, 1000, 400, 1200, False, None),
+        Measured(100, 1100, 1050, 400, 1100, True, None),
     ]
+    (_, count, *rest), last = rank_table.row("x", found), ("1 of 3", "10.0 %")
+    assert count == "3"
+    assert rest[-3:] == ["30.0 %", *last]
 
 
 @pytest.mark.long
