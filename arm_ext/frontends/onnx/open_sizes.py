@@ -353,23 +353,25 @@ def _with_later(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shape
     later have known sizes, and are no shapes; if there is none, the nodes are returned alone.
     """
     begun = source.following(name for node in nodes for name in node.outputs)
-    following = [node for node in source.nodes if not begun.isdisjoint(node.outputs)]
-    needed = source.needed(source.outputs)
+    needed, named = source.needed(source.outputs), {node.name for node in nodes}
     last = {name: position for position, node in enumerate(source.nodes) for name in node.inputs}
     last |= dict.fromkeys(source.outputs, len(source.nodes))
-    position = {node.name: position for position, node in enumerate(source.nodes)}
+    places = [place for place, node in enumerate(source.nodes) if not begun.isdisjoint(node.outputs)]
     later = [
-        count
-        for count, node in enumerate(following)
-        if node not in nodes and node.operator in _ALWAYS and not needed.isdisjoint(node.outputs)
+        place
+        for place in places
+        if (node := source.nodes[place]).operator in _ALWAYS
+        and node.name not in named
+        and not needed.isdisjoint(node.outputs)
     ]
-    for count in range(later[-1], len(following)) if later else ():
-        at, made = position[following[count].name], following[: count + 1]
-        crossing = [name for node in made for name in node.outputs if last.get(name, -1) > at]
-        if not any(None in shapes.dims(name) or shapes.is_few(name) for name in crossing):
-            return _with_constants(
-                [node for node in source.nodes if node in nodes or node in made], source, shapes
-            )
+    unfit: set[str] = set()  # values that are read later and cannot begin a part
+    for place in places if later else ():
+        outputs = source.nodes[place].outputs
+        unfit.update(name for name in outputs if None in shapes.dims(name) or shapes.is_few(name))
+        unfit = {name for name in unfit if last.get(name, -1) > place}
+        if place >= later[-1] and not unfit:
+            inside = named.union(source.nodes[each].name for each in places if each <= place)
+            return _with_constants([node for node in source.nodes if node.name in inside], source, shapes)
     return [*nodes]
 
 
