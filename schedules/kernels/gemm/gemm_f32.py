@@ -180,17 +180,21 @@ class _Gemm(ByPanels[Params]):
         product, *others = self.products(workload)
         if others:
             return params
-        options = {
-            option: self.estimate(workload, option, core)
+        options = [
+            replace(params, k_blocks=blocks, row_block=rows, panels=panels)
             for blocks, rows, panels in k_blocking.usual(
                 self.unit.cut(product, params), params.parallel, core
             )
-            for option in [replace(params, k_blocks=blocks, row_block=rows, panels=panels)]
-        }
-        least = min(options.values(), default=float("inf")) * (1 + TIE)
-        if least > self.estimate(workload, params, core):
+        ]
+        if not options:
             return params
-        return next(option for option, estimate in options.items() if estimate <= least)
+        usual = self.estimate(workload, options[-1], core)
+        # With blocks an estimate is the one without, and a difference, which may be greater and negative.
+        if not self.estimate(workload, params, core) / usual > 1 + TIE:
+            return params
+        return next(
+            option for option in options if self.estimate(workload, option, core) <= usual * (1 + TIE)
+        )
 
     def _whole(self, workload: Workload, core: Core) -> Params:
         return super().default(workload, core)
