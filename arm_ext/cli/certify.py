@@ -26,7 +26,8 @@ _WRITTEN = (".json", ".html")
     multiple=True,
     default=("all",),
     metavar="all|LEVEL,…",
-    help="Levels: armv8-a, dotprod, i8mm, sve-128, sve-256, sve-512; or profiles of `arm-ext targets`.  [default: all]",
+    help="Levels: armv8-a, dotprod, i8mm, sve-128 to sve-512, sme-128 to sme-512; or profiles of `arm-ext targets`.  "
+    "[default: all]",
 )
 @click.option(
     "--threads",
