@@ -173,7 +173,8 @@ static void MakeCache(Cache* cache, const char* bytes) {
   if (cache->sets == 0 || cache->lines == NULL) abort();
 }
 
-// Results differ by less than one in a hundred between windows of 500 and of 8,000 instructions.
+// Between windows of 500 and of 8,000 instructions an inference of 80,000 differs by 4 %, one of 6
+// million by 0.3 %.
 enum { kWindow = 2000, kPatience = 50000, kNanoseconds = 20000 };
 
 /*! \brief Where a thread is in time, in instructions since the first mark. */
