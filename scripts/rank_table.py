@@ -109,9 +109,9 @@ def correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def ordered_likewise(estimates: Sequence[float], others: Sequence[float]) -> tuple[int, int]:
-    """Return the number of pairs apart by `APART` in the estimates that both order alike, and of all such pairs.
+    """Return how many pairs both sequences order alike, and how many pairs there are.
 
-    Pairs that are equal in the others are left out.
+    Pairs are those whose estimates differ by more than `APART`, and whose numbers in `others` are not equal.
     """
     pairs = [
         (estimates[i] - estimates[j]) * (others[i] - others[j]) > 0
@@ -168,9 +168,9 @@ def row(title: str, found: Sequence[Measured]) -> list[str]:
     pairs = [" of ".join(map(str, ordered_likewise(computing, way))) for way in ways]
     none = [] if cycles else ["-"]
     spread = f"{max(computing) / min(computing):.2f}"
-    picked = min(found, key=lambda one: one.instructions).estimate / min(one.estimate for one in found)
-    ordered = ordered_likewise([one.estimate for one in found], [one.formula for one in found])
     best = min(one.estimate for one in found)
+    picked = min(found, key=lambda one: one.instructions).estimate / best
+    ordered = ordered_likewise([one.estimate for one in found], [one.formula for one in found])
     chosen = next(one.estimate for one in found if one.is_chosen)
     last = f"{100 * (picked - 1):.1f} %", " of ".join(map(str, ordered)), f"{100 * (chosen / best - 1):.1f} %"
     return [title, str(len(found)), spread, *ranks, *none, *pairs, *none, *last]

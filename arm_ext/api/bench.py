@@ -91,7 +91,7 @@ def bench(
 
 
 def running_on(package: Package, board: str) -> Package:
-    """Return a package as it runs on a board: of a family, with the core and the report of the level that runs there.
+    """Return a package for a board: of a family, with the core and the report of the level that the board's CPU runs.
 
     Raises:
         EnvError: The package is of a family, and the board is out of reach.

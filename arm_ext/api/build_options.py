@@ -20,7 +20,7 @@ from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.levels import CompiledLevel, run_levels
 from arm_ext.shapes.variants import Variant, merge_variants
-from arm_ext.target.family import FamilyLevel, family_levels, family_profile, refuse_family
+from arm_ext.target.family import FamilyLevel, family_levels, family_profile
 from arm_ext.target.profiles import FAMILY, Profile, resolve
 from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
@@ -93,7 +93,7 @@ class BuildOptions:
             )
         levels: tuple[FamilyLevel, ...] = ()
         if families and target == FAMILY:
-            refuse_family(_of_one_core(options))
+            _refuse_for_family(options)
             levels, profile = family_levels(), family_profile()
         else:
             profile = resolve(target, options.mattr, library=options.emit == "c-library")
@@ -196,9 +196,13 @@ class BuildOptions:
         return found
 
 
-def _of_one_core(options: Options) -> dict[str, object]:
-    """Return the options that a package for a family of cores does not take, with their values."""
-    return {
+def _refuse_for_family(options: Options) -> None:
+    """Refuse options that a package for a family of cores does not support.
+
+    Raises:
+        UsageError: Names the first option that is given.
+    """
+    unsupported = {
         "--emit c-library": options.emit == "c-library",
         "--npu": options.npu,
         "--mattr": options.mattr,
@@ -206,6 +210,12 @@ def _of_one_core(options: Options) -> dict[str, object]:
         f"--precision {options.precision}": options.precision != "fp32",
         "--dump-phases": options.dump_phases,
     }
+    for name, value in unsupported.items():
+        if value:
+            raise UsageError(
+                f"--target {FAMILY} does not go with {name}; name one core, such as --target arm, or leave the option "
+                "out"
+            )
 
 
 def _divider(npu: NpuOptions | str) -> "Divider":

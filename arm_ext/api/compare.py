@@ -316,14 +316,14 @@ def _package(
 
 @dataclass(frozen=True)
 class _Ours:
-    """A package with its counts, and the machine that all runtimes are counted on.
+    """Counts of this project's package, and the emulated machine on which all runtimes are counted.
 
     Attributes:
         package: The package, with one set of shapes.
-        report: Its counts on one thread.
+        report: Counts of the package on one thread.
         cpu: QEMU's -cpu.
         threads: Threads of the machine.
-        elapsed: Its instructions from begin to end on these threads, if they are several.
+        elapsed: Instructions of the package from begin to end on the machine's threads; None on a single thread.
     """
 
     package: Package

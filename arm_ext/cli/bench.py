@@ -159,7 +159,8 @@ def _threads(report: ThreadReport) -> str:
         "instructions": f"{_millions(report.instructions)} of model.so per inference (emulated)",
         "critical path": f"{_millions(report.critical_instructions)}: "
         f"{report.instructions / report.critical_instructions:.2f} times faster than one thread at most",
-        **_elapsed(report),
+        "elapsed": f"{_millions(report.elapsed_instructions)} on the calling thread from begin to end, the runtime "
+        "and its waits included",
         "by thread": ", ".join(map(_millions, report.by_thread)),
         "on several": f"{_percent(report.parallel_share)} of instructions",
     }
@@ -170,15 +171,6 @@ def _threads(report: ThreadReport) -> str:
         cells = ("", "", "one thread") if row.spread is None else (*shares, _percent(row.spread))
         rows.append((f"{total:,}", *cells, row.symbol))
     return "\n".join([_lines(totals), "", columns(rows, ">>>><"), "", prose(report.note)])
-
-
-def _elapsed(report: ThreadReport) -> dict[str, str]:
-    if report.elapsed_instructions is None:
-        return {}
-    return {
-        "elapsed": f"{_millions(report.elapsed_instructions)} on the calling thread from begin to end, the runtime "
-        "and its waits included"
-    }
 
 
 def _totals(report: "CountReport") -> str:

@@ -293,7 +293,7 @@ def _table(result: "CompileResult") -> str:
 
 
 def _cores(manifest: Manifest) -> str:
-    """Return the core and its features, or the levels of a family with their cores."""
+    """Return the target's core and features, or a family's levels and cores, as a cell of the table."""
     if manifest.levels:
         return ", ".join(f"{level.name} for {level.core}" for level in manifest.levels)
     return f"{manifest.target.cpu}, {' '.join(manifest.target.features)}"

@@ -40,19 +40,21 @@ class ThreadReport(ClosedRecord):
         critical_instructions: Those of the busiest thread of each kernel: what has to run one after the other. What it
             takes to wake threads is not in it.
         by_thread: Instructions of model.so by thread.
+        elapsed_instructions: Instructions of the calling thread from begin to end of the inference, those of the
+            runtime and those while the thread waits for others among them.
         parallel_share: Share of the instructions that belong to kernels which ran on several threads.
         kernels: Kernels, those with the most instructions first.
         npu: Where the NPU's regions were computed.
         note: Caveat of the figures.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     kind: Literal["threads"] = "threads"
     threads: int
     instructions: int
     critical_instructions: int
     by_thread: list[int]
-    elapsed_instructions: int | None
+    elapsed_instructions: int
     parallel_share: float
     kernels: list[ThreadRow]
     npu: NpuStatus | None = None
@@ -66,6 +68,7 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
         trace: Trace of a board that counts threads apart.
         threads: Number of threads that the runtime has.
     """
+    assert trace.elapsed is not None, "threads were not counted apart"
     total = sum(map(sum, trace.by_thread.values()))
     rows = [
         ThreadRow(

@@ -49,10 +49,10 @@ NPU = "npu"
 """Folder of the files for an NPU."""
 
 LEVELS = "levels"
-"""Folder of the reports of a family's levels, but for the newest one, whose report is the package's."""
+"""Folder with the reports of a family's levels, except the newest level, whose report is the package's report."""
 
 CERTIFICATE = "certificate.json"
-"""What `certify --record` leaves in a package; not in the manifest's list of files, as it holds their hash itself."""
+"""File that `certify --record` adds to a package. The manifest does not list it, as it is made after the manifest."""
 
 _STEP = "step"
 _KINDS = ("input", "expected", "source", "float")
@@ -169,7 +169,7 @@ class Package:
     report_file: str = REPORT_JSON
 
     def on(self, features: Collection[str]) -> "Package":
-        """Return the package as it runs on a CPU with these features: of a family, with its newest level there."""
+        """Return the package for a CPU with these features: of a family, with the newest level that the CPU can run."""
         levels = self.manifest.levels
         if not levels:
             return self
@@ -177,7 +177,8 @@ class Package:
         own = {"core": level.core, "cpu": level.cpu, "mca_cpu": level.mca_cpu}
         target = self.manifest.target.model_copy(update=own)
         report = REPORT_JSON if level is levels[-1] else f"{LEVELS}/{level.name}/{REPORT_JSON}"
-        return replace(self, manifest=self.manifest.model_copy(update={"target": target}), report_file=report)
+        manifest = self.manifest.model_copy(update={"target": target, "levels": []})
+        return replace(self, manifest=manifest, report_file=report)
 
     @property
     def so(self) -> Path:

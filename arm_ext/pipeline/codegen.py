@@ -40,7 +40,7 @@ APART = "arm_ext.apart"
 TASKS = "arm_ext.tasks"
 """Attribute of a function that computes one iteration of a parallel loop."""
 LEVEL = "arm_ext.level"
-"""Attribute of a kernel of a package for several instruction-set levels: the level that it is compiled for."""
+"""Attribute of a kernel in a package for several instruction-set levels: the level that the kernel is compiled for."""
 POINTERS = "arm_ext.pointers"
 """Attribute of an `APART` function whose arguments are addresses of buffers, not tensors (`call_by_pointers`)."""
 

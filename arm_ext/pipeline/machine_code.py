@@ -64,7 +64,7 @@ class CompiledProgram:
         kernels: An object each, in order.
         triple: LLVM triple of all.
         constants: Weights for which `executable` has placeholders, so that it cannot run in this process.
-        features: What the code around the kernels may use, if that is less than some kernels do.
+        features: Features that the code around the kernels may use, if some kernels may use more; else None.
     """
 
     executable: relax.VMExecutable
@@ -91,8 +91,10 @@ class CompiledProgram:
         return record
 
     def _check(self, objects: Sequence[str]) -> None:
-        for path in map(Path, objects) if self.features is not None else ():
-            check_object(path.read_bytes(), path.name, self.features or ())
+        if self.features is None:
+            return
+        for path in map(Path, objects):
+            check_object(path.read_bytes(), path.name, self.features)
 
     def _packed(self, mod: tvm.runtime.Module, _is_system: bool, _prefix: str, workspace: str) -> str:
         """Write the program and its weights as export_library does, without the copies that TVM and LLVM would make."""
@@ -180,7 +182,7 @@ def make_program(
 
 
 def _by_level(kernels: Mapping[str, tirx.PrimFunc]) -> dict[str | None, dict[str, tirx.PrimFunc]]:
-    """Return the kernels by their `codegen.LEVEL`, None for those without."""
+    """Return the kernels of each level, by the attribute `codegen.LEVEL`; None stands for kernels without it."""
     found: dict[str | None, dict[str, tirx.PrimFunc]] = {}
     for symbol, func in kernels.items():
         level = str(func.attrs[codegen.LEVEL]) if codegen.LEVEL in func.attrs else None

@@ -55,7 +55,7 @@ _INTEGER = Check(
     reason="every operator is computed in integers; quantising inputs and dequantising outputs are the same "
     "roundings of binary32 everywhere",
 )
-# Largest bound of a model in narrow types: one that is further from its source is to be looked at.
+# Largest bound of a model in narrow types. A model whose outputs differ more from the source's needs another format.
 _MOST_NARROW = 0.15
 # If a value near a tie is rounded to the other side, it differs by a complete step, and so do all later values.
 _MIXED_BOUND = 0.1
@@ -79,7 +79,7 @@ def with_fitting_inputs(
 ) -> _T:
     """Return the result of `compute` for the inputs; if they fail or give constant outputs, for other inputs.
 
-    What may be lengths of samples is as great as it can be, if that does not fail.
+    Inputs that may be lengths of samples are first tried with the greatest lengths.
 
     Args:
         compute: Computes a result from inputs.
@@ -279,7 +279,7 @@ def precision_of(model: ImportedModel, precision: Precision) -> Precision:
 
 
 def with_measured(check: Check, precision: Precision, selftest: Selftest) -> Check:
-    """Return the check of a model in narrow types with a bound that its own distance from the source's outputs gives.
+    """Return a check whose bound allows for the distance of a model in narrow types from the source's outputs.
 
     Where a network amplifies what its layers round, two computations in the format differ from each other by more than
     the square root of the layers tells: by as much as each of them differs from the source, both together.

@@ -110,7 +110,7 @@ def split_samples(
         raise UsageError(f"the inputs have different numbers of {what}: {counts}")
     if not all(counts.values()):
         raise UsageError(f"the {what} are empty")
-    # Elements of an array with one axis are scalars, which are no arrays.
+    # Iteration over an array with one axis yields numpy scalars, which other runtimes do not take as inputs.
     return [
         dict(zip(arrays, map(np.asarray, sample), strict=True))
         for sample in zip(*arrays.values(), strict=True)

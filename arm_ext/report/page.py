@@ -182,7 +182,7 @@ class _Page:
             yield from ("", *_distances(report.calibration))
 
     def _levels(self, level: str, levels: Sequence[str]) -> str:
-        """Return which level of a family this page is of, and where the pages of the others are."""
+        """Return the text that names this page's level of a family, and the files with the other levels' pages."""
         others = [each for each in levels if each != level]
         pages = ", ".join(
             "report.txt" if each == levels[-1] else f"levels/{each}/report.txt" for each in others

@@ -18,7 +18,7 @@ from relay_passes.programs.merge_modules import merge_modules
 
 @dataclass(frozen=True)
 class CompiledLevel:
-    """A level of a family with the variants that were compiled for it; their kernels have their names in the whole."""
+    """A level of a family with the variants that were compiled for it; kernels are named as in the merged module."""
 
     level: FamilyLevel
     merged: MergedVariants
@@ -32,7 +32,7 @@ def run_levels(
     """Run the phases of a model's variants for each level; merge the results into one module.
 
     Returns:
-        The levels, and the variants of the newest level with the module of all.
+        The levels, and the variants of the newest level with the merged module of all levels.
     """
     parts: dict[str, MergedVariants] = {}
     for level in levels:
@@ -58,12 +58,12 @@ def run_levels(
 
 
 def _symbol(level: str) -> str:
-    """Return the name of the function of a level."""
+    """Return the name of the Relax function that is compiled for a level."""
     return f"main_{level.replace('-', '_')}"
 
 
 def _marked(mod: tvm.IRModule, level: str) -> tvm.IRModule:
-    """Return a module whose kernels say which level they are compiled for."""
+    """Return a copy of a module in which each kernel has the attribute `LEVEL`."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc):
@@ -72,10 +72,10 @@ def _marked(mod: tvm.IRModule, level: str) -> tvm.IRModule:
 
 
 def _renamed(part: MergedVariants, level: str, names: Mapping[str, str]) -> PhaseResult:
-    """Return the result of a level without its module, with the names of its kernels in the merged one."""
+    """Return the result of a level without the module, with kernels named as in the merged module."""
 
     def name(symbol: str) -> str:
-        # What became a view has no function.
+        # A kernel that became a view has no function in the merged module.
         return names.get(symbol, f"{level}.{symbol}")
 
     result = part.result

@@ -88,7 +88,7 @@ class Variant:
 
     @cached_property
     def precision(self) -> Precision:
-        """Return the narrowest dtype in which its float operators compute."""
+        """Return the narrowest dtype in which the variant's float operators compute."""
         return precision_of(self.model, self.options.precision)
 
     def release_weights(self) -> None:
@@ -99,7 +99,7 @@ class Variant:
         )
 
     def with_profile(self, profile: Profile) -> "Variant":
-        """Return a variant of the same model for another target, whose phases have not run."""
+        """Return a variant of the same model for another target; the new variant's phases have not run."""
         options = replace(self.options, profile=profile)
         return Variant(self.bucket, self.model, self.inputs, options, self.given)
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A family of cores that one package runs on: levels of instructions, of which a process takes the newest it has."""
+"""A family of cores for one package: instruction-set levels, of which a program uses the newest that its CPU has."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from arm_ext.common.errors import UsageError
 from arm_ext.target.profiles import FAMILY, Profile, with_features
 
 # Feature → its flags in AT_HWCAP and AT_HWCAP2 of getauxval(3) (Linux's arch/arm64/include/uapi/asm/hwcap.h).
@@ -13,11 +11,11 @@ _FLAGS = {"dotprod": (1 << 20, 0), "fullfp16": (1 << 9 | 1 << 10, 0), "i8mm": (0
 
 @dataclass(frozen=True)
 class FamilyLevel:
-    """A level of a family.
+    """An instruction-set level of a family of cores.
 
     Attributes:
         name: Name of the level, such as "dotprod".
-        profile: What its code is compiled for, with the features that its kernels need and no others.
+        profile: Target of the level's code, with the features that the level's kernels need and no others.
     """
 
     name: str
@@ -34,7 +32,7 @@ class FamilyLevel:
 
 
 def family_levels() -> tuple[FamilyLevel, ...]:
-    """Return the levels of `FAMILY`, each with the features of the one before.
+    """Return the instruction-set levels of `FAMILY`, the oldest first; each has the features of the level before.
 
     A level's kernels are chosen for the core that is named: Raspberry Pi 4 has the first, Raspberry Pi 5 and phones
     since 2018 the second, servers since Graviton3 and phones since 2022 the third. SVE is left out, as it has no faster
@@ -49,22 +47,6 @@ def family_levels() -> tuple[FamilyLevel, ...]:
 
 
 def family_profile() -> Profile:
-    """Return the profile of what all levels share; it is emulated by the CPU of the newest level."""
+    """Return the profile of the features that all levels share; `qemu_cpu` is that of the newest level."""
     first, *_, newest = (level.profile for level in family_levels())
     return replace(first, name=FAMILY, qemu_cpu=newest.qemu_cpu, note="any 64-bit Arm core with Linux")
-
-
-def refuse_family(options: Mapping[str, object]) -> None:
-    """Refuse options that a package for a family does not support.
-
-    Args:
-        options: Option → its value; those that are not given are None or empty.
-
-    Raises:
-        UsageError: One is given.
-    """
-    if given := [name for name, value in options.items() if value]:
-        raise UsageError(
-            f"--target {FAMILY} does not go with {given[0]}; name one core, such as --target arm, or leave the option "
-            "out"
-        )

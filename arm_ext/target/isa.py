@@ -88,11 +88,11 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
 
 
 def check_object(data: bytes, name: str, features: Iterable[str]) -> IsaReport | None:
-    """Check the instructions of an object file as `check_isa` does those of a library.
+    """Check the instructions of an object file in the way that `check_isa` checks a library.
 
     Args:
-        data: The file.
-        name: What the message of an error calls it.
+        data: Bytes of the object file.
+        name: Name of the object file in error messages.
         features: As for `check_isa`; without SME.
     """
     return _checked(name, ELFFile(io.BytesIO(data)), frozenset(features))

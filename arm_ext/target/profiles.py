@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AARCH64 = "aarch64-linux-gnu"
 
 FAMILY = "armv8-a+"
-"""Name for --target of every Armv8-A core with Linux: a family, which `family.py` describes."""
+"""Name for --target of the family of all Armv8-A cores with Linux; `family.py` has the family's levels."""
 
 NEON_BITS = 128
 """Bits of a vector register without SVE."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dispatch by CPU: a `main` that calls the function which was compiled for the most that the CPU can do.
+"""Dispatch by CPU: a `main` that calls the function for the newest instruction-set level that the CPU has.
 
     base(x), dotprod(x), i8mm(x)    →    main(x) = if has_i8mm(): i8mm(x)
                                                    else if has_dotprod(): dotprod(x) else: base(x)
 
-`has_…` reads the flags by which Linux tells a program what its CPU can do, by getauxval(3).
+`has_…` reads the CPU's feature flags, which Linux gives a program by getauxval(3).
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _BOOL = PrimType("bool")
 def dispatch_by_cpu(
     mod: IRModule, names: Sequence[str], needs: Sequence[Flags], symbol: str = "main"
 ) -> IRModule:
-    """Add a function that calls the last of some functions whose flags the CPU has.
+    """Add a function that calls one of several functions: the last one whose flags the CPU has.
 
     Args:
         mod: Module without a function of that name.
@@ -64,7 +64,7 @@ def dispatch_by_cpu(
 
 
 def _signature(func: relax.Function) -> tuple[list[Var], Type]:
-    """Return parameters and the type of the result like those of a function, with sizes of their own."""
+    """Return copies of a function's parameters and result type, with new size variables."""
     sizes: dict[tirx.Var, tirx.Var] = {}
 
     def own(ty: Type) -> Type:

@@ -113,7 +113,7 @@ def checking(values: Sequence[Expr], fits: Expr, refusal: str) -> tirx.PrimFunc:
 
 
 def called(call: Call) -> relax.SeqExpr:
-    """Return the result of a call as an expression of its own, such as a branch."""
+    """Return an expression that binds a call's result and returns it, such as the body of a branch."""
     value = Var("value", call.ty)
     return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(value, call)])], value)
 

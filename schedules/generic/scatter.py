@@ -25,8 +25,8 @@ _Place = Callable[[Sequence[ir.Expr], tirx.Buffer, Sequence[ir.Expr]], list[ir.E
 """Function from the sizes of y (as expressions), the indices, and a position in the indices to the position in y."""
 
 _Shape = Callable[[tirx.Buffer, tirx.Buffer], Sequence[ir.Expr]]
-"""Function from the indices and updates to the extents of the loops over updates: a function's buffers have size
-variables of its own, which are not those of the call."""
+"""Function from the PrimFunc's buffers of indices and updates to the extents of the loops over updates. The tensors of
+the Relax call have other size variables than these buffers."""
 
 
 def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:

@@ -25,10 +25,10 @@ def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
 
 
 def with_lengths(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
-    """Return the inputs with the greatest lengths in place of integers that may be lengths of samples.
+    """Return the inputs, those that may be lengths of samples replaced by the greatest lengths; None if there are none.
 
-    Of data [samples, length, …] these are integers of 32 or 64 bits with one axis at most and one element a sample. A
-    random length of 1 would hide all but the first element of each sample. None if no input can be lengths.
+    Beside data [samples, length, …], an input of 32- or 64-bit integers with one axis at most and one element a sample
+    may be lengths. A random length of 1 would hide all but the first element of each sample.
     """
     data = [value.shape for value in inputs if value.ndim >= _BATCHED]
     longest = {shape[0]: min(other[1] for other in data if other[0] == shape[0]) for shape in data}

@@ -47,13 +47,13 @@ _SELECTIONS = ("Compress", "NonZero")
 """Operators that boolean indexing is exported as."""
 
 _ALWAYS = (*_SELECTIONS, "NonMaxSuppression", "Unique")
-"""Operators whose results have as many elements as the data says, wherever they are."""
+"""Operators whose data decides the size of the result in every model."""
 
 RANDOM_OPERATORS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-"""Operators for which `--random` decides."""
+"""Operators that draw random numbers, whose values `--random` decides."""
 
 _SHOWN = 40
-"""Most values and options that are listed: the commands of a speech model are whole."""
+"""Most values or options in a list of a message. Commands for a speech model have fewer, and so are complete."""
 
 _SHOWN_NODES = 3
 """Most nodes that are listed beside the first."""
@@ -290,7 +290,7 @@ class Split:
 
     @classmethod
     def at(cls, nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> "Split":
-        """Split a graph into the parts before and after `nodes`, between which no other nodes are."""
+        """Split a graph into a part before and a part after `nodes`; no path between two of these has other nodes."""
         made = {name for node in nodes for name in node.outputs}
         inside = {node.name for node in nodes}
         outside = {name for node in source.nodes if node.name not in inside for name in node.inputs}
@@ -347,36 +347,37 @@ def _lines(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes, mo
 
 
 def _with_later(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> list[SourceNode]:
-    """Return nodes that decide sizes, with all that follows from them up to the last one that does so wherever it is.
+    """Return size-deciding nodes, together with all nodes that follow from them up to the last node of `_ALWAYS`.
 
-    Each of these would take a split of its own. The end is the first place behind them where all values that are read
-    later have known sizes, and are no shapes; if there is none, the nodes are returned alone.
+    Each later node of `_ALWAYS` would need another split. The nodes end where all values that later nodes read have
+    known sizes, and are no shapes; if that is nowhere, `nodes` are returned alone.
     """
     begun = source.following(name for node in nodes for name in node.outputs)
     needed, named = source.needed(source.outputs), {node.name for node in nodes}
-    last = {name: position for position, node in enumerate(source.nodes) for name in node.inputs}
+    # Value → index of the last node that reads the value.
+    last = {name: index for index, node in enumerate(source.nodes) for name in node.inputs}
     last |= dict.fromkeys(source.outputs, len(source.nodes))
-    places = [place for place, node in enumerate(source.nodes) if not begun.isdisjoint(node.outputs)]
+    indices = [index for index, node in enumerate(source.nodes) if not begun.isdisjoint(node.outputs)]
     later = [
-        place
-        for place in places
-        if (node := source.nodes[place]).operator in _ALWAYS
+        index
+        for index in indices
+        if (node := source.nodes[index]).operator in _ALWAYS
         and node.name not in named
         and not needed.isdisjoint(node.outputs)
     ]
     unfit: set[str] = set()  # values that are read later and cannot begin a part
-    for place in places if later else ():
-        outputs = source.nodes[place].outputs
+    for index in indices if later else ():
+        outputs = source.nodes[index].outputs
         unfit.update(name for name in outputs if None in shapes.dims(name) or shapes.is_few(name))
-        unfit = {name for name in unfit if last.get(name, -1) > place}
-        if place >= later[-1] and not unfit:
-            inside = named.union(source.nodes[each].name for each in places if each <= place)
+        unfit = {name for name in unfit if last.get(name, -1) > index}
+        if index >= later[-1] and not unfit:
+            inside = named.union(source.nodes[each].name for each in indices if each <= index)
             return _with_constants([node for node in source.nodes if node.name in inside], source, shapes)
     return [*nodes]
 
 
 def _with_constants(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> list[SourceNode]:
-    """Return nodes with those that compute the constants that they read, as far as these follow from shapes."""
+    """Return nodes, together with the nodes that compute constants for them from shapes."""
     found = {node.name for node in nodes}
     waiting = [name for node in nodes for name in node.inputs]
     while waiting:
@@ -433,7 +434,7 @@ def _parts(
 
 
 def _file(model: str, part: str) -> str:
-    """Return the name of a part's file, which is not that of a model that is a part itself."""
+    """Return the file name for a part of a model, different from the file name of a model that is a part itself."""
     return f"{model}_{part}.onnx" if model.startswith(("first", "second")) else f"{part}.onnx"
 
 

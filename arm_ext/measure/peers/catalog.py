@@ -38,7 +38,7 @@ class Peer:
 PEERS = {
     peer.name: peer
     for peer in (
-        # The release that is the reference of the ONNX front end, too.
+        # The ONNX front end's reference is the same release.
         Peer("onnxruntime", "onnxruntime", "1.32.0", "onnxruntime", "onnx"),
         # The release whose default kernels the TFLite front end's tests reproduce exactly.
         Peer("litert", "ai-edge-litert", "2.3.0", "ai_edge_litert", "tflite"),

@@ -36,12 +36,12 @@ class InferenceCounts(ClosedRecord):
 
 
 class Scaling(ClosedRecord):
-    """What several threads make of an inference.
+    """Figures of an inference on several threads.
 
     Attributes:
-        elapsed_instructions: Instructions from its begin to its end on the thread that called it, those in which it
-            waited for others among them; all threads keep step.
-        speedup: Instructions on one thread over these.
+        elapsed_instructions: Instructions of the calling thread from begin to end of the inference, those while the
+            thread waits for others among them; all threads keep step.
+        speedup: Instructions of an inference on one thread over `elapsed_instructions`.
         ratio: `elapsed_instructions` over those of tvm-arm-ext.
     """
 
@@ -51,7 +51,7 @@ class Scaling(ClosedRecord):
 
 
 class Row(ClosedRecord):
-    """Result of one runtime, on one thread but for `scaling`.
+    """Result of one runtime; all figures except `scaling` are of one thread.
 
     Attributes:
         runtime: Name of the runtime, such as "onnxruntime".
@@ -69,7 +69,7 @@ class Row(ClosedRecord):
         distance: Largest difference of an output from tvm-arm-ext's, relative to the largest there (units, for
             integers); None if it ran a file and inputs of its own.
         libraries: Dynamic instructions of each library.
-        scaling: Its threads' figures, where several were asked for.
+        scaling: Figures on several threads; None if these were not counted.
     """
 
     runtime: str
@@ -88,11 +88,11 @@ class Row(ClosedRecord):
     scaling: Scaling | None = None
 
     def scaled(self, elapsed: int | None, ours: int | None) -> "Row":
-        """Return the row with what several threads make of it.
+        """Return a copy of the row with the figures on several threads.
 
         Args:
-            elapsed: Its instructions from begin to end on several threads; None if it was not counted on several.
-            ours: Those of tvm-arm-ext.
+            elapsed: The runtime's instructions from begin to end on several threads; None if these were not counted.
+            ours: Instructions of tvm-arm-ext from begin to end on as many threads; None likewise.
         """
         if elapsed is None or ours is None:
             return self

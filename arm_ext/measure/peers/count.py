@@ -132,7 +132,7 @@ class Guest:
 
 
 def guest_view(root: Path, work: Path, core: str, processors: int) -> Path:
-    """Create the folder in which the emulator first looks up the guest's paths, with the /proc/cpuinfo of cores."""
+    """Create the folder in which the emulator first looks up the guest's paths, with a /proc/cpuinfo."""
     view = work / "root"
     (view / "proc").mkdir(parents=True)
     cores = "\n".join(_cpuinfo(core, processor) for processor in range(processors))

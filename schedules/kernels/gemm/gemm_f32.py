@@ -189,7 +189,7 @@ class _Gemm(ByPanels[Params]):
         if not options:
             return params
         usual = self.estimate(workload, options[-1], core)
-        # With blocks an estimate is the one without, and a difference, which may be greater and negative.
+        # The estimate with blocks is the estimate without blocks plus a difference that may exceed it below zero.
         if not self.estimate(workload, params, core) / usual > 1 + TIE:
             return params
         return next(

@@ -9,7 +9,7 @@ tile's loop over k: the order of the sum, and its bits, are those of a sum witho
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -237,8 +237,8 @@ K = 1,024 have panels as large as L1, cycles with caches on Neoverse N2 are 65.7
 and 68.1 M without blocks."""
 
 USUAL_PANELS = 4
-"""Most panels of a task without tuning. Each task copies its rows; to divide these further, until there are `FEW_TASKS`
-and threads have even shares, copies nothing more."""
+"""Panels of a task without tuning, where no other number gives threads even shares. Each task copies its rows; where
+that leaves fewer tasks than `FEW_TASKS`, rows are divided further, which copies nothing more."""
 
 L2_SHARES = (4, 2)
 """Tuning tries blocks of rows that take 1/4 or 1/2 of L2."""
@@ -274,7 +274,7 @@ def variants(cut: PanelTiling, core: Core) -> Iterator[tuple[int, int, int]]:
 def usual(cut: PanelTiling, parallel: bool, core: Core) -> Iterator[tuple[int, int, int]]:
     """Yield the numbers of `variants` that are worth considering without tuning; none if a panel stays in L1.
 
-    Those whose tasks are even for threads come first, since they may copy rows more often than the others.
+    Numbers that give threads even shares come first; their tasks may copy rows more often than `USUAL_PANELS` does.
 
     Args:
         cut: The tiling without blocks of k.
@@ -306,10 +306,10 @@ def usual(cut: PanelTiling, parallel: bool, core: Core) -> Iterator[tuple[int, i
 
 
 def task_sizes(cut: PanelTiling, panels: int, rows: int) -> npt.NDArray[Any]:
-    """Return the elements of each task's result, in order; a task has so many panels by a block of so many rows."""
+    """Return the number of result elements of each task, in order; a task is `panels` panels by a block of `rows`."""
     widths = cut.panel_widths()
     columns = [sum(widths[first : first + panels]) for first in range(0, len(widths), panels)]
-    blocks = -(-cut.tiles * cut.tile_rows // rows)
+    blocks = replace(cut, row_block=rows).blocks
     of_rows = [rows] * (blocks - 1) + [cut.rows - rows * (blocks - 1)]
     return np.outer(of_rows * cut.product.groups, columns).ravel()
 

@@ -8,7 +8,7 @@ BY_THREAD = {"conv": (90, 100, 80, 95), "dense": (40, 0, 0, 0), "add": (10, 0, 1
 
 
 def test_shares_of_threads() -> None:
-    report = thread_report(Trace((), 0, BY_THREAD), 4)
+    report = thread_report(Trace((), 0, BY_THREAD, elapsed=160), 4)
     assert report.instructions == 435
     assert report.by_thread == [140, 100, 90, 105]
     assert report.critical_instructions == 100 + 40 + 10
@@ -22,5 +22,5 @@ def test_shares_of_threads() -> None:
 
 
 def test_a_thread_that_ran_nothing_of_the_model_counts() -> None:
-    (row,) = thread_report(Trace((), 0, {"conv": (90, 100)}), 4).kernels
+    (row,) = thread_report(Trace((), 0, {"conv": (90, 100)}, elapsed=100), 4).kernels
     assert row.spread == 1.0
